@@ -75,6 +75,8 @@ bench:
 	$(python) tests/benchmarks/instrument_instructions.py
 	$(python) tests/benchmarks/instrument_builds.py
 	$(python) tests/benchmarks/instrument_patching.py
+	$(python) tests/benchmarks/instrument_interval_ends.py
+	$(python) -m tests.benchmarks.instrument_jvm
 	$(python) tests/benchmarks/instrument_probes.py
 	$(python) tests/benchmarks/instrument_preload.py
 	$(python) tests/benchmarks/instrument_python.py
@@ -113,15 +115,27 @@ validate:
 	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) docs/evidence/partition_nodes.py --trials 30 --seed 1
+	$(python) docs/evidence/warm_up.py
+	$(python) docs/evidence/threads.py
+	$(python) -m experiments.calibration.doses
 	$(python) -m experiments.perturbation.evaluate
 	$(python) -m experiments.perturbation.interaction
 	$(python) -m experiments.perturbation.layouts
 	$(python) -m experiments.perturbation.one_build
 	$(python) -m experiments.perturbation.one_build --series
 	$(python) -m experiments.perturbation.within
+	$(python) -m experiments.perturbation.one_correlation
+	$(python) -m experiments.perturbation.doses
+	$(python) -m experiments.perturbation.partition_builds
+	$(python) -m experiments.perturbation.partition_builds --attempts --programs network glpk
+	$(python) -m experiments.multiplexing.evaluate
+	$(python) -m experiments.multiplexing.together
+	$(python) -m experiments.multiplexing.across
+	$(python) -m experiments.choice.evaluate
 	$(python) -m experiments.alignment.evaluate --pairs 9
 	$(python) -m experiments.alignment.unaligned
 	$(python) -m experiments.alignment.by_events
+	$(python) -m experiments.alignment.moved --pairs 40
 	@tools/setup.sh attack
 	$(python) -m tests.attacks --minutes 480 --seed 1 --write docs/evidence/attacks.md
 	@tools/setup.sh media
@@ -134,7 +148,9 @@ validate:
 	$(python) -m experiments.structure.evaluate
 	$(python) -m experiments.structure.methods
 	$(python) -m experiments.structure.second_run --pairs 40
+	$(python) -m experiments.structure.accesses --frames 88
 	$(python) -m experiments.causal.evaluate
+	@echo 'by hand: experiments.gate (needs a clone of zlib), experiments.profilers (needs heaptrack and uftrace)'
 	@echo 'on a host whose processor counts, also: make validate-processor'
 
 validate-processor:
