@@ -42,6 +42,7 @@ def test_each_part_with_figures_says_how_it_was_made(check: ModuleType) -> None:
     ("command", "commit", "fault"),
     [
         ("-m experiments.nowhere", "1234567", "there is no experiments/nowhere.py, which the command names"),
+        ("tools/update_plotly.py", "1234567", "no goal of the Makefile makes it: tools/update_plotly.py"),
         ("docs/evidence/nodes.py", "7654321", "commit 7654321 is not in this history"),
         ("docs/evidence/nodes.py", "1234567-dirty", "no line “Made by"),
     ],

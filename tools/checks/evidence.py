@@ -3,7 +3,8 @@
     python tools/checks/evidence.py
 
 - Each page of docs/evidence with figures, and each of its sections that a command of its own writes, has the line of
-  `experiments.common.provenance.made_by`: a command whose script exists, a commit of this history, date, version, host.
+  `experiments.common.provenance.made_by`: a command whose script exists and is named in the Makefile (`make validate`,
+  `make bench`), a commit of this history, date, version, host.
 - Where a paragraph of another page links to an evidence page, each of its figures is found there; so are those of a
   table or list below such a paragraph. Where the link names a section (`page.md#section`), they are found in it: on a
   long page almost any figure stands somewhere.
@@ -66,8 +67,13 @@ def unmade(text: str) -> Iterator[tuple[int, str]]:
 def _faults_of(command: str, commit: str) -> Iterator[str]:
     words = command.split()
     script = words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0]
+    module = script.removesuffix(".py").replace("/", ".")
+    package = module.rpartition(".")[0]  # `-m tests.attacks` runs its modules
+    named = rf"{re.escape(script)}|(?:-m |: |, )(?:{re.escape(module)}|{re.escape(package)})(?![\w.])"
     if not Path(script).exists():
         yield f"there is no {script}, which the command names"
+    elif not re.search(named, Path("Makefile").read_text(encoding="utf-8")):
+        yield f"no goal of the Makefile makes it: {script}"
     if whole_history() and not is_ancestor(commit):
         yield f"commit {commit} is not in this history"
 
