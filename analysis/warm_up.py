@@ -30,9 +30,7 @@ _LEAST_STEADY = 0.4  # Share of a run that its steady part makes up at least
 _LEAST_ALIKE = 0.75  # Share of the rest of a run at the level that begins it, or at levels that recur
 _MOST_POINTS = 1_000  # Longer runs are averaged over neighbouring intervals
 _FEWEST_POINTS = 5  # in a segment
-_PENALTY = (
-    2.0  # of a change point, in units of (metrics + 2 × the largest eigenvalue of their correlations) log(points)
-)
+_PENALTY = 2.0  # of a change point, in units of (metrics + 2 λ) log(points); λ: the largest eigenvalue of correlations
 _ALIKE = 0.5  # Levels that differ by less are the same, in standard deviations of the run
 _ERRORS = 3.0  # … or by less than so many standard errors
 _TAIL = 0.03  # Share of the points at each end that are drawn in to the value of the others
