@@ -82,7 +82,8 @@ class MultiplexingVerdicts:
         if first.apart:
             sentences.append(
                 f"The correlations of {counted(first.apart, 'pair')} are not compared, because no pass counts both "
-                "metrics: `together: all` under `analysis` makes passes in which they meet."
+                "metrics. A campaign without `multiplex`, with `together: all` under `analysis`, has passes in which "
+                "they meet."
             )
         return tuple(sentences)
 

@@ -165,10 +165,14 @@ class Manifest:
         try:
             # An engine may make runs in a thread, one at a time; SQLite serialises access by itself.
             self._db = sqlite3.connect(place, isolation_level=None, check_same_thread=False, uri=True)
-            if not read_only:
-                self._db.execute("PRAGMA synchronous = FULL")
-                self._db.executescript(_SCHEMA)
-            columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
+            try:
+                if not read_only:
+                    self._db.execute("PRAGMA synchronous = FULL")
+                    self._db.executescript(_SCHEMA)
+                columns = {row[1] for row in self._db.execute("PRAGMA table_info(runs)")}
+            except BaseException:
+                self._db.close()
+                raise
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise SpecError(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 import numpy as np
 
@@ -56,12 +57,12 @@ def choose_of_campaign(
 
     `runs`: Runs of each pass with which the choice would be measured; by default as many as the campaign has.
     """
-    _refuse(target, hours, runs)
+    _refuse(target, hours, runs, scale)
     with Manifest(folder / "campaign.sqlite", read_only=True) as manifest:
         traces = read_traces(folder, manifest)
         states = [state for state in manifest.runs("done") if state.run.configuration == configuration]
         pilot = (manifest.fact(PILOT_RUNS) or {}).get(configuration)
-    every = _of_configuration(find_warm_up(spec, traces).traces, configuration)
+    every = _asked(_of_configuration(find_warm_up(spec, traces).traces, configuration), spec)
     by_pass, fresh = divide_runs(every, pilot)
     values = _values_of(by_pass)
     seconds = [state.seconds for state in states if state.seconds is not None]
@@ -139,7 +140,9 @@ def passes_of_choice(by_pass: Mapping[str, Sequence[Trace]]) -> list[str]:
     return [max(by_pass, key=lambda name: len(_metrics(by_pass[name][0])))]
 
 
-def _refuse(target: float, hours: float | None, runs: int | None) -> None:
+def _refuse(target: float, hours: float | None, runs: int | None, scale: str) -> None:
+    if scale not in get_args(Scale):
+        raise SpecError(f"scale {scale!r}: use {listing(map(repr, get_args(Scale)), 'or')}")
     if not 0 < target < 1:
         raise SpecError(f"R² {target:g}: give a number between 0 and 1, such as 0.95")
     if hours is not None and not 0 < hours < float("inf"):
@@ -217,6 +220,21 @@ def _joined(by_pass: Mapping[str, Sequence[Trace]]) -> _Values:
         "between the joined runs lowers R² and ρ of metrics of different passes."
     )
     return _Values(joined, list(metrics.values()), (), [note])
+
+
+def _asked(by_pass: Mapping[str, Sequence[Trace]], spec: CampaignSpec) -> dict[str, Sequence[Trace]]:
+    """Return the traces without hardware metrics that the spec does not list, such as cycles to align on."""
+    there = {name for runs in by_pass.values() for trace in runs for name in trace.metrics}
+    listed = set(spec.measure.hardware)
+    if spec.imported is not None or not listed or not listed <= there:
+        return dict(by_pass)
+    return {
+        name: [
+            trace[[each for each, metric in trace.metrics.items() if metric.kind not in _HARDWARE or each in listed]]
+            for trace in runs
+        ]
+        for name, runs in by_pass.items()
+    }
 
 
 def _metrics(trace: Trace) -> list[Metric]:

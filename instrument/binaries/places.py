@@ -34,6 +34,7 @@ _ALIGNMENT = 4
 
 _LONGEST_X86, _LONGEST_NO_OP = 15, 8
 _NO_OPS = {
+    2: b"\x66\x90",
     3: b"\x0f\x1f\x00",
     4: b"\x0f\x1f\x40\x00",
     5: b"\x0f\x1f\x44\x00\x00",

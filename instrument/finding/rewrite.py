@@ -75,11 +75,11 @@ _X86_ADDITION = "{addq %1,%0|add %0,%1}"
 
 # Only the assembler knows the length of the instruction, whose operand may have a base register and a displacement of
 # one or four bytes. So the instruction is assembled into a section that does not become part of the program. Then the
-# no-op of that length follows, out of those of 3 to 8 bytes that the manuals of Intel and AMD recommend; a longer
+# no-op of that length follows, out of those of 2 to 8 bytes that the manuals of Intel and AMD recommend; a longer
 # instruction adds operand-size prefixes. Both gas and LLVM evaluate `.fill` late enough, but only gas `.nops` and
 # `.if`. (& 1: for gas a true comparison is -1.) asm inline: otherwise gcc takes long text for large code.
 _LENGTH = "(77662b-77661b)"
-_NO_OPS = ((3, 0x1F0F), (4, 0x401F0F), (5, 0x441F0F), (6, 0x441F0F66), (7, 0x801F0F))
+_NO_OPS = ((2, 0x9066), (3, 0x1F0F), (4, 0x401F0F), (5, 0x441F0F), (6, 0x441F0F66), (7, 0x801F0F))
 _X86_NO_OP = (
     f".fill (({_LENGTH}>8)&1)*({_LENGTH}-8),1,0x66;"
     + "".join(f".fill ({_LENGTH}=={length})&1,{length},{code:#x};" for length, code in _NO_OPS)

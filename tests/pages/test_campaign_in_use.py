@@ -187,8 +187,7 @@ def test_a_link_into_a_folded_part_opens_it(opened: ReportPage):
     assert opened.js("return document.querySelector('#correlations > details').open")
     assert not opened.js("return document.querySelector('#method > details').open")
     opened.wait("return document.querySelector('#baseline-by-run svg')")
-    width = opened.js("return document.querySelector('#baseline-by-run svg').getBoundingClientRect().width")
-    assert width > 1000
+    opened.wait("return document.querySelector('#baseline-by-run svg').getBoundingClientRect().width > 1000")
 
 
 def saved(folder: Path, name: str) -> bytes:

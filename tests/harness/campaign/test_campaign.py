@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,10 @@ def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> 
 
 
 def test_host_state_is_kept_with_every_run(finished: Finished) -> None:
-    with sqlite3.connect(f"file:{finished.campaign / 'campaign.sqlite'}?mode=ro", uri=True) as database:
+    with (
+        closing(sqlite3.connect(f"file:{finished.campaign / 'campaign.sqlite'}?mode=ro", uri=True)) as database,
+        database,
+    ):
         rows = database.execute("SELECT host_before, host_after FROM runs").fetchall()
     database.close()
     assert len(rows) == RUNS

@@ -92,6 +92,8 @@ def test_wrong_words_are_refused(measured: Path) -> None:
     }.items():
         done = unperturbed(measured, "choose", "campaigns/phases", *words)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    with pytest.raises(SpecError, match="scale 'log': use 'count' or 'sqrt'"):
+        up.load(measured / "campaigns/phases").choose(scale="log")  # type: ignore[arg-type]
 
 
 def test_further_runs_go_to_the_undecided_choice_while_the_budget_lasts(measured: Path) -> None:

@@ -143,6 +143,30 @@ def test_idle_places_do_not_switch_until_they_are_patched(tmp_path: Path, form: 
     assert not count_faults(program)[1].any()
 
 
+INLINED = """
+#include <stdio.h>
+static unsigned state = 1;
+unsigned region(void) { state = state * 1664525u + 1013904223u; return state >> 8; }
+__attribute__((noinline)) unsigned fill(int n) { unsigned s = 0; for (int i = 0; i < n; i++) s += region(); return s; }
+int main(void) { printf("%u\\n", fill(30)); return 0; }
+"""
+
+
+def test_a_place_may_be_a_call_by_a_register(tmp_path: Path) -> None:
+    """In a loop, the compiler keeps the address of the pointer in a register: the instruction has 2 bytes."""
+    program = own_events(tmp_path, {"main.c": INLINED}, software={"within": FAULTING["within"]}, form="patchable")
+    program.compile("-O2", "main.c", "-o", "program")
+    places = read_places(tmp_path / "program")
+    assert min(len(place.idle) for place in places) == 2
+    untouched = (tmp_path / "program").read_bytes()
+    patch(tmp_path / "program", places, [0])
+    assert (tmp_path / "program").read_bytes() != untouched
+    result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    patch(tmp_path / "program", places, [])
+    assert (tmp_path / "program").read_bytes() == untouched
+
+
 FAULTS = """
 #include <stdio.h>
 #include <sys/mman.h>

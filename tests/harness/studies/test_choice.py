@@ -13,7 +13,7 @@ from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import Kind
 from unperturbed.errors import DataError
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.studies.choice import _counters, _on_copies, _planner, _values_of
+from unperturbed.harness.studies.choice import _asked, _counters, _on_copies, _planner, _values_of
 
 
 def _run(
@@ -42,6 +42,22 @@ def test_runs_of_equal_work_are_joined_by_their_repetition() -> None:
     by_pass["second"][2] = _run(12, ["ins", "c"], intervals=30)
     with pytest.raises(DataError, match="repetition 2: the runs of the passes have 30 to 40 intervals"):
         _values_of(by_pass)
+
+
+def test_metrics_that_the_spec_does_not_list_are_no_choice(tmp_path: Path) -> None:
+    """Every run counts cycles, to be aligned on; simulated cycles are a sum of the other counts."""
+    spec = load_spec(
+        write_spec(
+            tmp_path,
+            measure__hardware=["PAPI_L1_DCM", "PAPI_BR_MSP"],
+            measure__derived=None,
+            analysis__align_on=["PAPI_L1_DCM"],
+        )
+    )
+    by_pass = {"main": [_run(1, ["PAPI_TOT_CYC", "PAPI_L1_DCM", "PAPI_BR_MSP", "calls"])]}
+    assert list(_asked(by_pass, spec)["main"][0].metrics) == ["PAPI_L1_DCM", "PAPI_BR_MSP", "calls"]
+    renamed = {"main": [_run(1, ["PAPI_TOT_CYC", "PAPI_L1_DCM"])]}
+    assert _asked(renamed, spec) == renamed
 
 
 def test_without_equal_work_the_widest_pass_is_used_and_the_others_are_named() -> None:
