@@ -260,14 +260,20 @@ def _counters(by_pass: Mapping[str, Sequence[Trace]]) -> tuple[int | None, froze
 
 
 def _planner(spec: CampaignSpec, metrics: Sequence[Metric]) -> Callable[[Sequence[str]], int] | None:
-    """Return a function that plans the passes of metrics, without `together`; None where that takes trials.
+    """Return a function that plans the passes of metrics, without `together` and turns; None where it takes trials.
 
     Only of a simulated processor is it known what fits together; elsewhere, this host may not be the campaign's.
     """
     if spec.imported is not None or any(metric.kind == "hardware" for metric in metrics):
         return None
 
-    free = spec.model_copy(update={"analysis": spec.analysis.model_copy(update={"together": ()})})
+    free = spec.model_copy(
+        update={
+            "analysis": spec.analysis.model_copy(update={"together": ()}),
+            "measure": spec.measure.model_copy(update={"multiplex": False}),
+            "campaign": spec.campaign.model_copy(update={"multiplexed": False}),
+        }
+    )
 
     def planned(chosen: Sequence[str]) -> int:
         return max(1, len(plan_counting(free, [name for name in spec.measure.hardware if name in chosen]).passes))

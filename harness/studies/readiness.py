@@ -13,7 +13,7 @@ from unperturbed.collectors.passes import Passes
 from unperturbed.collectors.sources.catalogue import OS_GROUPS
 from unperturbed.common.user_cache import user_cache
 from unperturbed.errors import HostError, UnperturbedError
-from unperturbed.harness.campaign.plan import Configuration, configurations
+from unperturbed.harness.campaign.plan import Configuration, configurations, passes_of
 from unperturbed.harness.campaign.requirements import (
     check_budget,
     check_clock,
@@ -103,7 +103,8 @@ class Readiness:
         if self.spec.parameters:
             each = count_points(self.spec) * self.spec.campaign.repetitions
             return {step.name: each for step in steps(self.spec, self.passes)}
-        return {item.name: item.runs * max(1, len(self.passes.passes)) for item in self.configurations}
+        names = [each.name for each in self.passes.passes]
+        return {item.name: item.runs * max(1, len(passes_of(item.name, names))) for item in self.configurations}
 
     @property
     def runs(self) -> int:

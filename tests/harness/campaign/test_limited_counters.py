@@ -139,6 +139,8 @@ def test_multiplexed_counts_are_held_against_passes(campaigns: dict[str, Path]) 
     folder = campaigns["judged"]
     planned = Counter((trace.attributes["configuration"], trace.attributes["pass"]) for trace in every_trace(folder))
     assert planned == {("baseline", "main"): 5, ("baseline", "simulated"): 5, ("multiplexed", "multiplexed"): 3}
+    described = json.loads(unperturbed(folder.parents[1], "run", "spec.yaml", "--dry-run", "--json").stdout)
+    assert (described["configurations"], described["runs"]) == ({"baseline": 10, "multiplexed": 3}, 13)
     assert len({trace.attributes["interval_ns"] for trace in every_trace(folder)}) == 1
     made = json.loads((folder / "verdicts.json").read_text())["multiplexing"]
     rows = [(row["intervals"], row["estimate"]) for row in made["rows"]]

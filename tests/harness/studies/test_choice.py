@@ -109,3 +109,15 @@ def test_passes_of_a_simulated_processor_are_planned_as_a_campaign_would(tmp_pat
     assert [planned(hardware[:count]) for count in (1, 2, 3, 4, 5)] == [1, 1, 1, 2, 3]
     assert planned(["PAPI_TOT_INS", "steps"]) == 1
     assert _planner(spec, [Metric("PAPI_TOT_INS", "hardware")]) is None
+    turns = load_spec(
+        write_spec(
+            tmp_path,
+            measure__hardware=hardware,
+            measure__derived=None,
+            measure__simulator={"counters": 2},
+            measure__multiplex=True,
+        )
+    )
+    planned = _planner(turns, [Metric(name, "simulated") for name in hardware])
+    assert planned is not None
+    assert planned(hardware) == 3, "metrics that take turns in the pilot have passes in the campaign of a choice"
