@@ -50,7 +50,7 @@ check:
 	$(python) tools/checks/evidence.py
 	$(python) tools/checks/distribution.py
 	$(python) -m mypy --strict -p unperturbed -p experiments
-	$(python) tools/site.py
+	$(python) -m tools.site
 	$(python) -m mkdocs build --strict --quiet
 
 docs: check

@@ -5,6 +5,10 @@ Blows Hot and Cold" (OOPSLA 2017). There, the intervals are iterations of a benc
 level are the warm-up. Here, a program may go through phases that recur, which are no warm-up: the steady part begins
 at the first segment whose level, or levels that recur from there on, make up most of the rest. A run whose phases each
 occur once has no steady part.
+
+Levels are those of values whose outliers are drawn in. Their ranks would hide the size of differences: counts with
+little noise may drift by 1 % after a start that differs tenfold, and have ranks as far apart within the rest as between
+start and rest. Ranks are asked only where outliers are so frequent that they rule the variance.
 """
 
 from __future__ import annotations
@@ -117,51 +121,31 @@ def find_start(trace: Trace, metrics: Sequence[str]) -> Start:
     if not columns:
         return Start(intervals, 0)
     values = np.column_stack(columns)
-    begins = _begin(_drawn_in(values))
-    if not begins and _is_spiky(values):
-        begins = _begin(_ranks(values)) or begins
+    drawn_in = np.clip(values, *np.quantile(values, (_TAIL, 1 - _TAIL), axis=0, method="nearest"))
+    begins = _begin(drawn_in)
+    if not begins and _is_spiky(drawn_in):
+        begins = _begin(stats.rankdata(values, axis=0)) or begins
     steady = None if begins is None else width * begins
     if steady is not None and intervals - steady < FEWEST_INTERVALS:
         steady = None
     return Start(intervals, steady)
 
 
-def _begin(signals: FloatArray) -> int | None:
-    if signals.shape[1] == 0:
+def _begin(values: FloatArray) -> int | None:
+    """Return the point at which the steady part of values begins, shape (points, metrics); None if there is none."""
+    varying = values[:, values.max(axis=0) > values.min(axis=0)]
+    if varying.shape[1] == 0:
         return 0
+    signals = (varying - varying.mean(axis=0)) / varying.std(axis=0)
     bounds, noise = _segments(signals)
     begin = _steady_from(signals, bounds, noise)
     return _settled(signals, begin) if begin else begin
 
 
-def _clipped(values: FloatArray) -> FloatArray:
-    return np.clip(values, *np.quantile(values, (_TAIL, 1 - _TAIL), axis=0, method="nearest"))
-
-
 def _is_spiky(values: FloatArray) -> bool:
     """Return whether the variance of some metric is that of values far from most others."""
     spread = np.subtract(*np.quantile(values, (0.75, 0.25), axis=0))
-    return bool((_clipped(values).std(axis=0) > _SPIKY * spread).any())
-
-
-def _drawn_in(values: FloatArray) -> FloatArray:
-    """Return each column standardised, after rare outliers were drawn in.
-
-    Ranks hide the size of differences: counts with little noise may drift by 1 % after a start that differs tenfold,
-    and have ranks as far apart within the rest as between start and rest.
-    """
-    return _standardised(_clipped(values))
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Return the ranks of each column, standardised: outliers that are frequent hide a start in the values alone."""
-    return _standardised(stats.rankdata(values, axis=0))
-
-
-def _standardised(values: FloatArray) -> FloatArray:
-    """Return the columns that vary with mean 0 and variance 1."""
-    values = values[:, values.max(axis=0) > values.min(axis=0)]
-    return np.asarray((values - values.mean(axis=0)) / values.std(axis=0), np.float64)
+    return bool((values.std(axis=0) > _SPIKY * spread).any())
 
 
 def _segments(signals: FloatArray) -> tuple[list[int], float]:

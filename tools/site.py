@@ -1,6 +1,6 @@
 """Write the pages of the site into build/pages: those of docs/, and those that are made from the code.
 
-    python tools/site.py
+    python -m tools.site
 
 Made from the code are the library, a page a package, and the glossary: a name that a package offers is on its page the
 same day. The notebook tutorial is executed, and an error in it is the error of this command. What then turns the pages
@@ -14,8 +14,6 @@ import inspect
 import shutil
 import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a script finds its neighbours only
 
 from tools.notebook import execute
 from tools.public import PACKAGES, public_names

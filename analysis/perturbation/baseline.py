@@ -346,7 +346,7 @@ class Baseline:
             tolerance=self.tolerance,
         )
         simulated = all(self.traces[0].metrics[name].kind == "simulated" for name in counted)
-        return replace(found, simulated=simulated and bool(counted))
+        return replace(found, repeatable=simulated and self._equal_work)
 
     def _outer_matrix(self, settings: OuterSettings) -> FloatArray:
         if settings not in self._outer_matrices:

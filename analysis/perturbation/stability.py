@@ -27,7 +27,7 @@ _STATE = (
 """Likely cause of a steady trend, and what to do."""
 
 
-_SIMULATED = (
+_REPEATABLE = (
     "Simulated counts do not depend on the host's load, but on the size of the environment, which runs of one round "
     "share: see whether the other configurations' runs of this round differ too."
 )
@@ -153,8 +153,8 @@ class Stability:
         if more than 1,000.
     widest : str
         The pair that needs the most runs.
-    simulated : bool
-        Whether all metrics are simulated, so that the load of the host does not disturb them.
+    repeatable : bool
+        Whether all metrics are simulated in intervals of equal work, which the load of the host does not disturb.
     """
 
     runs: int
@@ -163,7 +163,7 @@ class Stability:
     disturbed: tuple[tuple[str, str], ...]
     advised: int | None
     widest: str
-    simulated: bool = False
+    repeatable: bool = False
 
     @property
     def steady(self) -> bool:
@@ -179,7 +179,7 @@ class Stability:
             steadily = any(drift.is_total and drift.grows_steadily for drift in self.drift)
             cause = _STATE if steadily else "Check what changed on the host during the campaign."
             findings.append(f"The baseline drifts: {named}{more}. {cause}")
-        what = _SIMULATED if self.simulated else "Check this run, and leave it out if something disturbed it."
+        what = _REPEATABLE if self.repeatable else "Check this run, and leave it out if something disturbed it."
         findings += [f"Baseline run {outlier.run} is an outlier: {outlier}. {what}" for outlier in self.outliers]
         findings += [f"Baseline run {run} was made on a disturbed host: {why}." for run, why in self.disturbed]
         return tuple(findings)

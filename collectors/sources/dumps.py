@@ -77,6 +77,12 @@ def calls_within(dumps: Path) -> int:
     return parts
 
 
+def remove_dumps(dumps: Path) -> None:
+    """Remove a run's dumps, which have kilobytes a part: a run without an end has no trace."""
+    for dump in dumps.parent.glob(f"{dumps.name}.*"):
+        dump.unlink()
+
+
 def has_intervals(dump: Path) -> bool:
     """Return whether a sampler ended intervals of the last program that a process executed."""
     with dump.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:

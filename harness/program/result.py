@@ -13,7 +13,7 @@ from pathlib import Path
 
 from unperturbed.collectors.data.trace import PROGRAM_CLOCK
 from unperturbed.collectors.records.file import SIGNAL, Records, Setup
-from unperturbed.collectors.sources.dumps import calls_within, complaints, log_of
+from unperturbed.collectors.sources.dumps import calls_within, complaints, log_of, remove_dumps
 from unperturbed.common.wording import counted
 from unperturbed.errors import RunError
 from unperturbed.harness.program.attach import identity_of
@@ -47,7 +47,9 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
     if outcome.still_running:
         raise TimedOutError(outlived(outcome))
     if outcome.timed_out:
-        raise TimedOutError(_why_timed_out(folder, outcome.seconds))
+        calls = calls_within(folder / "dumps")
+        remove_dumps(folder / "dumps")
+        raise TimedOutError(_why_timed_out(outcome.seconds, calls))
     status = os.statvfs(folder)
     if status.f_bavail * status.f_frsize < _NO_SPACE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
@@ -103,11 +105,9 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
 _FAILURE = b"Assertion '"  # As valgrind writes it; its report about the program says nothing of it
 
 
-def _why_timed_out(folder: Path, seconds: float) -> str:
-    """Return what to do, and remove the simulator's dumps of too many calls: each is kilobytes."""
-    if calls := calls_within(folder / "dumps"):
-        for dump in folder.glob("dumps.*"):
-            dump.unlink()
+def _why_timed_out(seconds: float, calls: int) -> str:
+    """Return why a run timed out, and what to do; `calls`: those for which the simulator stopped."""
+    if calls:
         return (
             f"timed out after {seconds:.0f} s and {counted(calls, 'call')} of a function that a metric counts "
             "`within`: the simulator stops at each, for 0.1 to 1.5 ms. Name a function that is called less often, give "

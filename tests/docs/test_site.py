@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built_before := os.environ.get("UNPERTURBED_SITE"):  # by `make check`, of the same files
         return Path(built_before)
     folder = tmp_path_factory.mktemp("site")
-    for command in (["tools/site.py"], ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]):
+    for command in (["-m", "tools.site"], ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]):
         built = subprocess.run(
             [sys.executable, *command],
             cwd=ROOT,

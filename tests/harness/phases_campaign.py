@@ -8,7 +8,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ def done_runs(campaign: Path) -> list[str]:
     manifest = campaign / "campaign.sqlite"
     if not manifest.exists():
         return []
-    with closing(sqlite3.connect(f"file:{manifest}?mode=ro", uri=True)) as database, database:
+    with sqlite3.connect(f"file:{manifest}?mode=ro", uri=True) as database:
         try:
             found = [row[0] for row in database.execute("SELECT id FROM runs WHERE state = 'done' ORDER BY id")]
         except sqlite3.OperationalError:  # the tables are being made at this moment

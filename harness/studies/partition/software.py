@@ -276,7 +276,7 @@ def spec_notes(spec: CampaignSpec, plan: Plan) -> tuple[str, ...]:
             "`doses` is ignored and not in the plan: builds with several increments for each event execute more "
             "no-ops, and certificates would not be valid for them."
         )
-    if plan.families and spec.campaign.layouts == "fixed" and (len(plan.subsets) > 1 or plan.unmeasurable):
+    if plan.families and spec.campaign.layouts == "fixed" and (len(plan.subsets) > 1 or plan.undecided):
         notes.append(
             "Each build has one layout of its code, which can change the program by itself. A search with `layouts: "
             "varied` under `campaign` draws layouts, and may certify more metrics, in fewer subsets."

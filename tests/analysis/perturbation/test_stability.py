@@ -109,6 +109,25 @@ def test_totals_are_those_of_whole_runs():
     assert outlier.value == pytest.approx(totals[3] / totals.mean())
 
 
+def test_simulated_runs_of_equal_work_are_not_disturbed_by_the_host():
+    rng = np.random.default_rng(6)
+    program = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.5), intervals=1500, phi=0.3)
+    runs = simulate.runs(program, rng, 9)
+    runs.append(simulate.run(program, rng, correlation=simulate.equicorrelated(3, 0.0), name="odd"))
+    for clock, said in (("work", "the size of the environment"), ("monotonic", "if something disturbed it")):
+        simulated = [
+            Trace.from_columns(
+                [replace(metric, kind="simulated") for metric in run.metrics.values()],
+                {name: run[name] for name in run.metrics},
+                begin_ns=run.begin_ns,
+                end_ns=run.end_ns,
+                attributes={**run.attributes, "clock": clock},
+            )
+            for run in runs
+        ]
+        assert any("odd" in one and said in one for one in Baseline(simulated).stability().sentences())
+
+
 def test_a_baseline_tells_how_steady_it_is():
     rng = np.random.default_rng(6)
     program = simulate.program(rng, correlation=simulate.equicorrelated(3, 0.5), intervals=1500, phi=0.3)

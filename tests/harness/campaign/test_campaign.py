@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -250,10 +249,7 @@ def test_comments_do_not_make_another_spec_but_values_do(finished: Finished) -> 
 
 
 def test_host_state_is_kept_with_every_run(finished: Finished) -> None:
-    with (
-        closing(sqlite3.connect(f"file:{finished.campaign / 'campaign.sqlite'}?mode=ro", uri=True)) as database,
-        database,
-    ):
+    with sqlite3.connect(f"file:{finished.campaign / 'campaign.sqlite'}?mode=ro", uri=True) as database:
         rows = database.execute("SELECT host_before, host_after FROM runs").fetchall()
     database.close()
     assert len(rows) == RUNS

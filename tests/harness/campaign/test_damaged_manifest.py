@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def _read(file: Path) -> None:
 
 
 def _change(file: Path, statement: str, *values: Any) -> None:
-    with closing(sqlite3.connect(file)) as database, database:
+    with sqlite3.connect(file) as database:
         database.execute(statement, values)
     database.close()
 

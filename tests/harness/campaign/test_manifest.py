@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,7 +123,7 @@ def test_runs_that_were_never_begun_can_be_taken_out_of_the_plan(manifest: Manif
 @pytest.mark.parametrize("writable", [True, False])
 def test_a_campaign_of_before_there_were_layouts_is_read_and_goes_on(tmp_path: Path, writable: bool) -> None:
     path = tmp_path / "campaign.sqlite"
-    with closing(sqlite3.connect(path)) as database, database:
+    with sqlite3.connect(path) as database:
         database.executescript(BEFORE_LAYOUTS)
     database.close()
     if not writable:

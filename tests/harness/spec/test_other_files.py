@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import shutil
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -34,7 +33,7 @@ def test_data_files(tmp_path: Path) -> None:
     assert "a Parquet file" in _refused(tmp_path / "trace")
     (tmp_path / "packed.yaml").write_bytes(gzip.compress(b"name: x\n"))
     assert "this is a file compressed with gzip, not a spec; unpack it first" in _refused(tmp_path / "packed.yaml")
-    with closing(sqlite3.connect(tmp_path / "campaign.sqlite")) as database, database:
+    with sqlite3.connect(tmp_path / "campaign.sqlite") as database:
         database.execute("CREATE TABLE t (a)")
     database.close()
     assert f"`unperturbed check {tmp_path}`" in _refused(tmp_path / "campaign.sqlite")

@@ -7,6 +7,7 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from tests.harness.results.schema_faults import file_faults
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import places_of
 from unperturbed.harness.spec.load import load_spec
+from unperturbed.harness.studies.partition.software import spec_notes
 
 SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
 """`turns` counts the program's hottest loop: its no-ops alone are 8 % of the instructions."""
@@ -82,7 +84,7 @@ def test_a_metric_whose_sites_perturb_the_program_is_named_with_what_they_add(se
     assert "perturbs the program by its sites alone, without counting, in 3 repetitions: inner" in turns["reason"]
     assert "No-ops of the build by metric: turns 7.8\u00a0%" in turns["reason"]
     assert "✗ turns cannot be measured at this interval: it perturbs the program by its sites" in search.ended.stdout
-    assert "`layouts: varied` under `campaign` draws layouts" in " ".join(search.ended.stdout.split())
+    assert "layouts: varied" not in search.ended.stdout, "no layout helps against 8 % no-ops"
     said = "The plan's campaign makes builds without the sites of the metrics left out, so verdicts may differ."
     assert said in search.ended.stdout
     for name in ("plan.yaml", "partition.html"):
@@ -139,3 +141,21 @@ def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search
     left = [metric for each in search.plan["undecided"] for metric in each["metrics"]]
     assert sorted(left) == ["rounds", "steps"]
     assert "not finished" in limited.stdout
+
+
+@pytest.mark.parametrize(
+    ("layouts", "families", "subsets", "undecided", "is_said"),
+    [
+        ("fixed", 1, 1, 1, True),
+        ("fixed", 2, 2, 0, True),
+        ("fixed", 1, 1, 0, False),
+        ("fixed", 0, 2, 0, False),
+        ("varied", 2, 2, 1, False),
+    ],
+)
+def test_a_search_with_one_layout_names_the_setting_that_may_certify_more(
+    tmp_path: Path, layouts: str, families: int, subsets: int, undecided: int, *, is_said: bool
+) -> None:
+    spec = load_spec(write_spec(tmp_path, campaign__layouts=layouts))
+    found = SimpleNamespace(families=(0,) * families, subsets=(0,) * subsets, undecided=(0,) * undecided)
+    assert any("layouts: varied" in " ".join(note.split()) for note in spec_notes(spec, found)) == is_said

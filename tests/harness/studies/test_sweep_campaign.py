@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -315,7 +314,7 @@ def test_what_fails_is_left_out_and_named_and_the_rest_is_kept(tmp_path: Path) -
         "ended without running its exit handlers",
     ):
         assert text in done.stderr, text
-    with closing(sqlite3.connect(campaign / "campaign.sqlite")) as database, database:
+    with sqlite3.connect(campaign / "campaign.sqlite") as database:
         made = database.execute(
             "SELECT COUNT(*) FROM runs WHERE point = 2 AND pass = 'main' AND attempt > 0"
         ).fetchone()
@@ -429,7 +428,7 @@ def test_limits_and_other_hosts_are_refused_before_anything_runs(tmp_path: Path)
     assert "the plan has 2 runs (points × repetitions × passes: 2 × 1 × 1), but `max_runs` is 1" in done.stderr
     spec = write_sweep_spec(tmp_path, **changes)
     assert unperturbed(tmp_path, "run", spec).returncode == 0
-    with closing(sqlite3.connect(tmp_path / "campaigns" / "points" / "campaign.sqlite")) as database, database:
+    with sqlite3.connect(tmp_path / "campaigns" / "points" / "campaign.sqlite") as database:
         database.execute(
             "UPDATE facts SET value = ? WHERE name = 'steps'",
             ('{"native": ["none"], "main": ["papi", "PAPI_TOT_INS"]}',),
