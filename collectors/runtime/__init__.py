@@ -34,6 +34,7 @@ _COMMON = _files("common/record.c", "common/os.c", "common/probes.c", "common/ov
 _PROGRAM = _files(
     "program/software.c", "program/sampler.c", "program/intervals.c", "program/threads.c", "program/each.c"
 )
+_JUMPS = _files("program/jumps.c")
 BOUNDS = _files("program/module_first.c", "program/module_last.c")
 """Files linked first and last into each program and library with counters, so the counters have separate pages."""
 
@@ -52,9 +53,12 @@ def structure_fields(name: str) -> list[tuple[str, str, int]]:
     return [(field, kind, int(numbers.get(length, length or 0))) for kind, field, length in _FIELD.findall(body)]
 
 
-def runtime_files() -> tuple[Path, ...]:
-    """Return the runtime's C files, which the compiler wrapper compiles and links with the measured program."""
-    return (*_COMMON, *_PROGRAM, *_source_files())
+def runtime_files(*, regions: bool = False) -> tuple[Path, ...]:
+    """Return the runtime's C files, which the compiler wrapper compiles and links with the measured program.
+
+    `regions`: With the file that notices jumps out of functions within which metrics count.
+    """
+    return (*_COMMON, *_PROGRAM, *(_JUMPS if regions else ()), *_source_files())
 
 
 def _source_files() -> tuple[Path, ...]:

@@ -227,7 +227,7 @@ def _kinds_of_rho(checked: CampaignVerdicts) -> str:
         "software": "software, like inner but with a software metric",
         "across": "across, of two metrics in two aligned runs",
     }
-    return f"Spearman's ρ: {'; '.join(meaning for kind, meaning in meanings.items() if kind in known)}."
+    return f"Spearman's ρ: {'; '.join(meaning for kind, meaning in meanings.items() if kind in known) or 'none'}."
 
 
 def describe_configuration(item: Configuration, spec: CampaignSpec) -> str:

@@ -125,7 +125,7 @@ def build_configuration(
             folder / "toolchain",
             software or {},
             compilers=program.compilers,
-            runtime=runtime_files(),
+            runtime=runtime_files(regions=any(event.kind == "within" for event in (software or {}).values())),
             bounds=BOUNDS,
             form=form,
             layouts=layouts or links,
@@ -257,7 +257,7 @@ def _key(program: Program, source: Path, software: Mapping[str, Event] | None, w
     for file in source_files(source):
         state = file.lstat()
         content.update(f"{file.relative_to(source)} {state.st_size} {state.st_mtime_ns}\n".encode())
-    for runtime in (*runtime_files(), *BOUNDS):
+    for runtime in (*runtime_files(regions=True), *BOUNDS):
         content.update(runtime.read_bytes())
     events = None if software is None else {name: event.to_json() for name, event in software.items()}
     # Without these ways, the key stays the same as in versions before these options.

@@ -33,7 +33,7 @@ from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.source import NONE
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.table import Table
-from unperturbed.common.wording import counted, listing
+from unperturbed.common.wording import counted, first_of, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import judged_configurations
@@ -67,12 +67,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         alignment=_alignment(spec, _checked_runs(checked)),
         warm_up={} if checked.warm_up is None else checked.warm_up.intervals,
         warm_up_left_out=checked.warm_up is not None and checked.warm_up.is_left_out,
-        failures=tuple(
-            f"Run {state.run.id} ({state.run.configuration}, {state.run.pass_name}) has no result after "
-            f"{counted(state.attempt, 'attempt')}: {state.error}"
-            for state in states
-            if state.state == "failed"
-        ),
+        failures=_failures(states),
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
@@ -92,6 +87,19 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
             manifest, [trace for runs in checked.traces.values() for recorded in runs.values() for trace in recorded]
         )
         + extension_notes(manifest),
+    )
+
+
+def _failures(states: Iterable[RunState]) -> tuple[str, ...]:
+    """Return a sentence for the failed runs of each configuration and pass that have one reason."""
+    runs: defaultdict[tuple[str, str, int, str], list[str]] = defaultdict(list)
+    for state in states:
+        if state.state == "failed":
+            runs[state.run.configuration, state.run.pass_name, state.attempt, state.error].append(state.run.id)
+    return tuple(
+        f"{'Runs' if len(names) > 1 else 'Run'} {first_of(names)} ({configuration}, {pass_name}) "
+        f"{'have' if len(names) > 1 else 'has'} no result after {counted(attempts, 'attempt')}: {error}"
+        for (configuration, pass_name, attempts, error), names in runs.items()
     )
 
 

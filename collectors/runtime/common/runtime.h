@@ -76,6 +76,8 @@ int unperturbed_prepare_intervals(void);
 
 /* sampler.c: the program enters or leaves a region; called by intervals.c, with the site's stack pointer. */
 void unperturbed_cross_region(uint64_t code, const char *stack) __attribute__((visibility("hidden")));
+/* sampler.c: the program jumps out of functions, to this stack pointer and instruction; called by jumps.c. */
+void unperturbed_jump(const char *stack, const char *place) __attribute__((visibility("hidden")));
 
 /* os.c: operating-system counters of this process (pid 0) or another. Opening is expensive; reading takes one system
  * call per group, and fails instead of returning zeros. */

@@ -17,6 +17,7 @@ enum { RED_ZONE = 128 }; /* of x86-64, in bytes */
 struct regions {
     uint32_t depth[UNPERTURBED_REGIONS];
     const char *stack[UNPERTURBED_REGIONS]; /* at the outermost entry */
+    const char *place[UNPERTURBED_REGIONS]; /* the instruction there */
     int64_t begin[UNPERTURBED_REGIONS];     /* the event's count there, or at the last record */
     int late;                               /* ticks during a reading at an entry or a leaving */
 };
@@ -54,6 +55,7 @@ static int is_outermost(struct regions *regions, uint32_t number, int leaves, co
         return regions->depth[number] > 0 && --regions->depth[number] == 0;
     if (regions->depth[number]++ == 0) {
         regions->stack[number] = stack;
+        regions->place[number] = ((const char *const *)stack)[-1]; /* the return address */
         return 1;
     }
     if (stack >= regions->stack[number]) /* the stack grows down: the outer call has ended */
@@ -66,6 +68,16 @@ static APART void check_left(const struct regions *regions, const char *stack)
 {
     for (uint32_t number = 0; number < UNPERTURBED_REGIONS; number++)
         if (regions->depth[number] && stack > regions->stack[number])
+            unperturbed_mark(MARK_LEFT);
+}
+
+/* Notes that a jump leaves a region: it goes to a place above the function's part of the stack, or, where the function is
+ * inlined, to one in the same part that comes before the function's entry. */
+static APART void check_jump(const struct regions *regions, uint32_t software, const char *stack, const char *place)
+{
+    for (uint32_t number = 0; number < UNPERTURBED_REGIONS && number < software; number++)
+        if (regions->depth[number] &&
+            (stack > regions->stack[number] || (stack == regions->stack[number] && place < regions->place[number])))
             unperturbed_mark(MARK_LEFT);
 }
 

@@ -269,6 +269,12 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     sampler->busy = 0;
 }
 
+void unperturbed_jump(const char *stack, const char *place)
+{
+    if (own && unperturbed_header->regions)
+        check_jump(&own->regions, unperturbed_header->software, stack - RED_ZONE, place);
+}
+
 /* Ends an interval at one of the program's events: called by a site, on the program's stack, with all registers kept.
  * All signals are blocked, even those that the C library reserves, so that no handler of the program runs within: one
  * that jumped out would leave the sampler busy for ever. Functions that the program replaces (malloc, read) may have

@@ -75,7 +75,7 @@ def own_events(
         folder / "toolchain",
         events,
         compilers={"cc": compiler, "cxx": cxx},
-        runtime=runtime_files(),
+        runtime=runtime_files(regions=any(event.kind == "within" for event in events.values())),
         bounds=BOUNDS,
         ends_intervals="steps",
         **how,

@@ -209,6 +209,7 @@ LEAVINGS = {
     "nothing": ("touch(1);", 30, 0),
     "exit": ("if (i == 20) { touch(3); exit(0); } return touch(1);", 23, 0),
     "longjmp": ("touch(1); if (i == 20) longjmp(place, 1); return i;", None, Mark.LEFT),
+    "longjmp within": ("touch(1); if (i == 20 && !setjmp(other)) longjmp(other, 1); return i;", 30, 0),
 }
 
 
@@ -218,7 +219,7 @@ def test_however_the_function_is_left(tmp_path: Path, body: str, faults: int | N
         r"static int region\(int i\) .*", f"__attribute__((noinline)) static int region(int i) {{ {body} }}", FAULTS
     )
     text = text.replace("#include <sys/mman.h>", "#include <setjmp.h>\n#include <stdlib.h>\n#include <sys/mman.h>")
-    text = text.replace("static char *pages;", "static char *pages; static jmp_buf place;").replace("* 300", "* 600")
+    text = text.replace("static char *pages;", "jmp_buf place, other; static char *pages;").replace("* 300", "* 600")
     text = text.replace("        region(i);", "        if (!setjmp(place)) region(i);")
     program = own_events(tmp_path, {"main.c": text}, software=FAULTING)
     program.compile("-O2", "-w", "main.c", "-o", "program")
@@ -226,6 +227,60 @@ def test_however_the_function_is_left(tmp_path: Path, body: str, faults: int | N
     assert records.marks & Mark.LEFT == mark
     if faults is not None:  # exit(3) itself may touch pages
         assert faults <= counts.sum() < faults + (10 if "exit" in body else 1)
+
+
+JUMPING = """
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static jmp_buf place, inner;
+static int step(int x) { return x + 1; }
+#ifdef INLINED
+__attribute__((always_inline)) static inline void region(int i) { if (i == 3) LONGJMP(place, 1); }
+#else
+__attribute__((noinline)) static void region(int i) { if (!setjmp(inner)) LONGJMP(i == 3 ? place : inner, 1); }
+#endif
+__attribute__((noinline)) static int deeper(int x)
+{
+    char room[1000];
+    memset(room, x, sizeof room);
+    for (int i = 0; i < 30; i++)
+        x = step(x + room[i]);
+    puts(room[500] == 4 ? "4" : "no");
+    exit(0);
+}
+int main(int argc, char **argv)
+{
+    for (volatile int i = 0; i < 2 + argc; i++)
+        if (!SETJMP)
+            region(i);
+    return argv[0][0] && deeper(4);
+}
+"""
+"""Three calls that jump within `region`; with an argument, one that leaves it. Then deeper calls to the end."""
+JUMPS = {
+    "plain": ("-O2",),
+    "at once": ("-O0",),
+    "own names": ("-O2", "-DLONGJMP=siglongjmp", "-DSETJMP=sigsetjmp(place, 1)"),
+    "checked": ("-O2", "-D_FORTIFY_SOURCE=2"),
+    "static": ("-O2", "-static"),
+    "inlined": ("-O2", "-DINLINED"),
+}
+
+
+@pytest.mark.parametrize("flags", JUMPS.values(), ids=JUMPS)
+def test_a_jump_is_seen_where_deeper_calls_follow_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    program = own_events(tmp_path, {"main.c": JUMPING}, software=FAULTING)
+    defined = "".join(flags)
+    if "LONGJMP" not in defined:
+        flags += ("-DLONGJMP=longjmp", "-DSETJMP=setjmp(place)")
+    program.compile(*flags, "-w", "main.c", "-o", "program")
+    event = find_source("perf_event").event("perf::minor-faults")
+    for words, mark in ((), 0), (("leave",), Mark.LEFT):
+        records, done = program.run("./program", *words, every=2, source="perf_event", events=(event,), regions={1: 0})
+        assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+        assert records.marks & Mark.LEFT == mark
 
 
 def test_exceptions_leave_the_function(tmp_path: Path) -> None:
