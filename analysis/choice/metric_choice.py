@@ -14,7 +14,7 @@ from unperturbed.analysis.choice.clusters import Tree, join
 from unperturbed.analysis.choice.held_back import Prediction, Step, judge_choices
 from unperturbed.analysis.choice.moments import FloatArray, Moments, Scale, rescale
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
-from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS
+from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS, say_few_vary
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result, plain
 from unperturbed.common.wording import counted, duration
@@ -215,7 +215,7 @@ def choose_metrics(
         cost,
         scale,
         (*left_out, *excluded),
-        (*notes, *limit),
+        (*notes, *say_few_vary(values, names), *limit),
         hours,
     )
 

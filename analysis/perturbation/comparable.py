@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from unperturbed.analysis.perturbation.correlation import FloatArray
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import SCALING
-from unperturbed.common.wording import counted, duration
+from unperturbed.common.wording import counted, duration, listing
 from unperturbed.errors import DataError
 
 Excluded: TypeAlias = tuple[tuple[str, str], ...]
@@ -22,6 +22,9 @@ MINIMUM_INTERVALS = 30
 
 _MOST_APART = 1.25
 """Largest ratio of the median interval lengths of two runs, for runs with an unknown interval timer."""
+
+_FEW, _ONE_IN = 2, 50
+"""A metric rests on few intervals if at most 2 of a run, or one in 50, have another value than most have."""
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
 _SOFTWARE, _OS = "software", "os"
@@ -192,6 +195,30 @@ def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> d
         metrics[at]: f"{'zero' if values[0, at] == 0 else 'constant'} in every interval of run {run}"
         for at in flat.tolist()
     }
+
+
+def say_few_vary(runs: Sequence[FloatArray], metrics: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence about the metrics that have one value in nearly all intervals of every run, but not in all.
+
+    `runs`: Values of each run, (intervals, metrics).
+    """
+    others = np.array([[_other_values(column) for column in values.T] for values in runs])
+    most = np.array([max(_FEW, len(values) // _ONE_IN) for values in runs])
+    found = ((others > 0) & (others <= most[:, None])).all(axis=0)
+    if found.any():
+        names = [f"`{metrics[at]}`" for at in np.flatnonzero(found).tolist()]
+        yield (
+            f"{listing(names)} {'have' if len(names) > 1 else 'has'} one value in all intervals of each run but at "
+            f"most {others[:, found].max()}, often the first and the last: every correlation of "
+            f"{'these metrics' if len(names) > 1 else 'this metric'} rests on these few."
+        )
+
+
+def _other_values(column: FloatArray) -> int:
+    """Return the number of intervals without a metric's most frequent value; 0 if an interval has no value."""
+    if not np.isfinite(column).all():
+        return 0
+    return len(column) - int(np.unique(column, return_counts=True)[1].max())
 
 
 def require_variation(values: Sequence[FloatArray]) -> None:

@@ -131,9 +131,14 @@ def _with_turns(spec: CampaignSpec, known: Collection[Mapping[str, Any]]) -> Pas
     source = "perf_event" if spec.measure.source == "auto" else spec.measure.source
     try:
         apart, turning = (_plan(spec, None, source, known, turns=turns) for turns in (False, True))
-    except HostError:
-        if spec.measure.source != "auto" or spec.measure.simulator.limits is None:
+    except HostError as error:
+        if spec.measure.source != "auto":
             raise
+        if spec.measure.simulator.limits is None:
+            raise HostError(
+                f"{place}: metrics take turns on a processor's counters, and this host cannot count them: to try it on "
+                "the simulator, add `counters: 4` under `measure: simulator:`; or remove `multiplexed`"
+            ) from error
         apart, turning = (_plan(spec, None, "simulated", known, turns=turns) for turns in (False, True))
     shared = [item for item in turning.passes if item.multiplexed]
     if not shared:

@@ -179,8 +179,8 @@ def _plan(spec: CampaignSpec, host: Examination, known: Sequence[Mapping[str, An
     measure = spec.measure
     try:
         return plan_counting(spec, known=known), []
-    except HostError:
-        pass  # the loop below finds the metrics that cannot be counted
+    except HostError as error:
+        what, _, rest = str(error).partition("\n")  # the loop below finds the metrics that cannot be counted
     counted: list[str] = []
     problems: list[Problem] = []
     for name in measure.hardware:
@@ -191,6 +191,8 @@ def _plan(spec: CampaignSpec, host: Examination, known: Sequence[Mapping[str, An
             problems += [problem] if problem not in problems else []
         else:
             counted.append(name)
+    if not problems:  # each can be counted, but not as the spec wants
+        problems.append(Problem(Finding("counting", "bad", what, rest)))
     return (plan_counting(spec, counted) if counted else Passes((), {})), problems
 
 

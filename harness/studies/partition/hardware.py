@@ -114,6 +114,7 @@ def _divided(spec: CampaignSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for asked, keys, why in (
         (spec.parameters, ("parameters",), "a sweep measures whole runs, but a partition needs the intervals of runs"),
         (spec.nodes is not None, ("nodes",), "`--hardware` searches on one host"),
+        (spec.measure.passes, ("measure", "passes"), "`--hardware` searches for the passes"),
         (spec.measure.multiplex, ("measure", "multiplex"), "with `multiplex`, all metrics share each run"),
         (
             spec.analysis.together,

@@ -249,3 +249,12 @@ def test_negative_values_keep_their_scale() -> None:
     values = np.array([[4.0, -1.0], [9.0, 4.0]])
     assert rescale(values, "sqrt").tolist() == [[2.0, -1.0], [3.0, 4.0]]
     assert rescale(values, "count") is values
+
+
+def test_metrics_that_vary_at_the_ends_alone_are_named() -> None:
+    runs = _noise(np.random.default_rng(5), 9)
+    for values in runs.values():
+        values[1:-1, 2:4] = 50
+    choice = _choice(runs)
+    (note,) = (note for note in choice.notes if "one value" in note)
+    assert note.startswith("`a+4c` and `a+b+c` have one value in all intervals of each run but at most 2, often")

@@ -191,6 +191,18 @@ def test_correlations_of_metrics_that_never_met_are_estimated(campaigns: dict[st
     assert merged.attributes["merged"]["across_passes"] == found["across_passes"]
 
 
+@pytest.mark.skipif(Path("/sys/bus/event_source/devices/cpu").exists(), reason="this processor has counters")
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["run", "dry run"])
+def test_turns_without_counters_are_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    changes = JUDGED | {"measure__simulator": None, "measure__source": "auto", "measure__clock": "monotonic"}
+    done = unperturbed(tmp_path, "run", write_spec(tmp_path, **BASELINE_ALONE | changes), *options)
+    said = done.stdout + done.stderr
+    assert (
+        "metrics take turns on a processor's counters, and this host cannot count them: to try it on the"
+        in " ".join(said.split())
+    )
+
+
 def test_turns_without_need_are_refused(tmp_path: Path) -> None:
     changes = JUDGED | {"measure__simulator": {"counters": 9}}
     done = unperturbed(tmp_path, "run", write_spec(tmp_path, **BASELINE_ALONE | changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,10 @@ from unperturbed.harness.spec.load import load_spec
 METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
 
 
-def _runs(names: tuple[str, ...], count: int = 6, configuration: str = "baseline") -> dict[str, tuple[Trace, ...]]:
-    """Return runs of a simulated program that count these metrics."""
+def _runs(
+    names: tuple[str, ...], count: int = 6, configuration: str = "baseline", *, ends: Sequence[int] = ()
+) -> dict[str, tuple[Trace, ...]]:
+    """Return runs of a simulated program that count these metrics; `ends`: Intervals where alone the first varies."""
     same = program(np.random.default_rng(1), correlation=equicorrelated(3, 0.6), run_effect=0.02)
     seed = 1 if configuration == "baseline" else 2
     made = [simulated_run(same, np.random.default_rng([seed, at])) for at in range(count)]
@@ -28,6 +31,7 @@ def _runs(names: tuple[str, ...], count: int = 6, configuration: str = "baseline
             Trace.from_columns(
                 [Metric(name, "hardware", source="simulation") for name in names] + software,
                 {name: trace[f"H{METRICS.index(name)}"] for name in names}
+                | ({names[0]: np.isin(np.arange(len(trace)), np.r_[tuple(ends)]) * (7 + at)} if ends else {})
                 | {each.name: np.ones(len(trace), np.int64) for each in software},
                 begin_ns=trace.begin_ns,
                 end_ns=trace.end_ns,
@@ -55,6 +59,31 @@ def test_the_note_names_only_metrics_of_align_on_that_the_pass_lacks(tmp_path: P
     ]
     notes = check_runs(spec, {"first": _runs(METRICS[:2]), "second": _runs(METRICS[2:])}).notes
     assert "Pass 'second' does not count PAPI_L1_DCM, PAPI_BR_MSP, so its runs are aligned on PAPI_SR_INS." in notes
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ((0, 5), "`PAPI_L1_DCM` has one value in all intervals of each run but at most 2, often the "),
+        ((0,), "`PAPI_L1_DCM` has one value in all intervals of each run but at most 1, often the "),
+        (tuple(range(20)), None),
+        ((), None),
+    ],
+)
+def test_a_metric_that_varies_in_few_intervals_is_named(
+    tmp_path: Path, ends: Sequence[int], sentence: str | None
+) -> None:
+    settings = {
+        "measure__hardware": list(METRICS),
+        "measure__derived": {},
+        "measure__software": {"steps": {"loop": "walk"}},
+    }
+    spec = load_spec(write_spec(tmp_path, analysis__anchor=None, analysis__align_on=None, **settings))
+    notes = check_runs(spec, {"main": _runs(METRICS, ends=ends)}).notes
+    said = [note for note in notes if "one value in all intervals" in note]
+    assert len(said) == (sentence is not None)
+    if sentence:
+        assert said[0].startswith(sentence) and said[0].endswith("every correlation of this metric rests on these few.")
 
 
 @pytest.mark.parametrize("runs", [6, 4])

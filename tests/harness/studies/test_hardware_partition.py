@@ -68,6 +68,8 @@ def test_what_cannot_be_partitioned_is_said(tmp_path: Path) -> None:
     assert "judged by the metrics that every pass counts, but the spec has none: add PAPI_TOT_INS" in unshared
     together = refused(2, analysis={"together": "all"})
     assert "`together` wants metrics to meet in several: remove `together`" in together
+    by_hand = refused(2, measure__passes=[THREE[:1], THREE[1:]])
+    assert "`--hardware` searches for the passes: remove `passes`" in by_hand
     analysis = {"align_on": ["PAPI_TOT_INS", *THREE[:2]]}
     full = refused(3, measure__hardware=CHANGES["measure__hardware"], analysis=analysis)
     assert "the simulated processor has 2 counters, which the metrics that each pass shares need" in full
