@@ -152,8 +152,10 @@ def judge_multiplexed(
     apart, _ = compared_pairs(list(described.values()), (), met)
     lost = {name: Outcome(name, "undecided", why) for name, why in gaps.items()}
     for total in decide_totals(compared, alpha=alpha):
-        if total.metric in turning and total.metric not in lost and total.verdict != "unperturbed":
-            lost[total.metric] = Outcome(total.metric, total.verdict, f"total {percent(total.change)}")
+        gap = gaps.get(total.metric, "")
+        if total.metric in turning and total.verdict not in ("unperturbed", "undecided" if gap else ""):
+            why = f"{gap}; " if gap else ""
+            lost[total.metric] = Outcome(total.metric, total.verdict, f"{why}total {percent(total.change)}")
     for outcome in _by_changes([change for change in changes if change.verdict != "unperturbed"], turning, lost):
         lost[outcome.metric] = outcome
     return Multiplexed(

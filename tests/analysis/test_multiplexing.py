@@ -26,8 +26,11 @@ JUDGED: dict[str, Any] = {
 }
 
 
-def make_runs(configuration: str, seed: int, *, turns: bool, gaps: bool = False) -> list[Trace]:
-    """Return runs of one program; with `turns`, `rare` has too large a total, and `noisy` is noise."""
+def make_runs(configuration: str, seed: int, *, turns: bool, gaps: str = "") -> list[Trace]:
+    """Return runs of one program; with `turns`, `rare` has too large a total, and `noisy` is noise.
+
+    `gaps`: Metric without a value in a tenth of the intervals.
+    """
     shape = np.random.default_rng(1).gamma(2, 1000, (INTERVALS, len(NAMES)))
     shape[:, 1:] += shape[:, :1]
     random = np.random.default_rng(seed)
@@ -38,7 +41,7 @@ def make_runs(configuration: str, seed: int, *, turns: bool, gaps: bool = False)
             values[:, 3] *= 1.3
             values[:, 4] = random.permutation(values[:, 4])
         if gaps:
-            values[:6, 2] = np.nan
+            values[:6, NAMES.index(gaps)] = np.nan
         metrics = [Metric(name, "hardware", scaled=turns and name != "fixed") for name in NAMES]
         columns: dict[str, Any] = {name: values[:, at] for at, name in enumerate(NAMES)}
         for name in NAMES[1:] if turns else ():
@@ -63,10 +66,15 @@ def test_bad_estimates_are_left_out_and_named() -> None:
 
 
 def test_a_metric_without_a_value_is_undecided_and_the_others_are_judged() -> None:
-    runs = make_runs("multiplexed", 3, turns=True, gaps=True)
+    runs = make_runs("multiplexed", 3, turns=True, gaps="better")
     made = judge_multiplexed([Counted(make_runs("baseline", 2, turns=False), runs, NAMES)], **JUDGED)
     assert made.kept == ("good",)
-    assert {each.metric: each.why for each in made.outcomes}["better"] == "no value in 10% of the intervals"
+    outcomes = {each.metric: (each.verdict, each.why) for each in made.outcomes}
+    assert outcomes["better"][1].startswith("no value in 10% of the intervals")
+    runs = make_runs("multiplexed", 3, turns=True, gaps="rare")
+    made = judge_multiplexed([Counted(make_runs("baseline", 2, turns=False), runs, NAMES)], **JUDGED)
+    outcomes = {each.metric: (each.verdict, each.why) for each in made.outcomes}
+    assert outcomes["rare"] == ("perturbed", "no value in 10% of the intervals; total +21\u00a0%")
 
 
 def test_same_runs_may_be_multiplexed() -> None:
