@@ -162,17 +162,23 @@ def _bounds(taken: Mapping[Task, Taken]) -> list[Bound]:
         if length in own:
             peers = [made.seconds for made in _exact_peers(taken, length).values()]
             bounds.append(
-                _at_least(f"path of {length:,}², × the fastest exact peer", _ratio(peers, own[length].seconds), 15)
+                _at_least(
+                    f"path of {length:,}², speed over the fastest exact peer's", _ratio(peers, own[length].seconds), 15
+                )
             )
     bounds.append(_at_most("path of 100,000², MB above import", own[_MANY].peak / 1e6, 300))
     linear = taken.get(Task("linmdtw", "path", _MANY))
-    bounds.append(_at_least("path of 100,000², × linmdtw", linear and linear.seconds / own[_MANY].seconds, 20))
-    bounds.append(_at_most("memory's exponent, from 10,000 intervals on", _exponent(own), 1.5))
+    bounds.append(
+        _at_least("path of 100,000², speed over that of linmdtw", linear and linear.seconds / own[_MANY].seconds, 20)
+    )
+    bounds.append(_at_most("exponent of the memory over the length, from 10,000 intervals on", _exponent(own), 1.5))
     paired = {
         task.library: made for task, made in taken.items() if (task.task, task.intervals) == ("pairs", _PAIRED_LENGTH)
     }
     peers = [made.seconds for name, made in paired.items() if name != _OWN]
-    bounds.append(_at_least("costs of 40 × 1,000, × the fastest peer", _ratio(peers, paired[_OWN].seconds), 10))
+    bounds.append(
+        _at_least("costs of 40 × 1,000, speed over the fastest peer's", _ratio(peers, paired[_OWN].seconds), 10)
+    )
     one, two = (taken[Task(name, "pairs", _TWO_THREADS_LENGTH)].shortest for name in (_OWN, _TWO))
     if len(os.sched_getaffinity(0)) > 1:
         bounds.append(_at_least("costs of 40 × 3,000, two threads, × one", one / two, 1.8))
@@ -252,10 +258,14 @@ def _section(taken: Mapping[Task, Taken], bounds: Sequence[Bound], missing: Sequ
                 ["library", *(f"{length:,}²" for length in (*_PEERS_LENGTHS, _MANY)), "cost of the path"],
                 _path_rows(taken),
             ),
-            Table("unperturbed alone", ["matrix", "s", "MB", "Gcells/s", "cost alone, Gcells/s"], _speed_rows(taken)),
+            Table(
+                "unperturbed alone",
+                ["matrix", "s", "MB", "10⁹ cells/s", "10⁹ cells/s, cost without the path"],
+                _speed_rows(taken),
+            ),
             Table(
                 "Costs of all pairs",
-                ["library", "series", "processor s", "elapsed s", "Gcells/s at best"],
+                ["library", "series", "processor s", "elapsed s", "10⁹ cells/s at best"],
                 _pair_rows(taken),
             ),
         ],

@@ -191,7 +191,7 @@ def main() -> int:
         ),
         tables=[_build_table(builds, files), _source_table(sources)],
         verdicts=[
-            f"The slowest build takes {slowest:.2f} × the plain one (bound {MOST_BUILD_RATIO}); "
+            f"The slowest build takes {slowest:.2f} × the plain one in the median (bound {MOST_BUILD_RATIO}); "
             f"{_holds(slowest <= MOST_BUILD_RATIO)}.",
             f"A source that is passed over costs {dearest:.2f} ms at most (bound {MOST_PASSED_MS:.0f}); "
             f"{_holds(dearest <= MOST_PASSED_MS)}.",

@@ -252,7 +252,8 @@ def _section(
             "under the outside sampler; "
             f"{len(added['increment'])} blocks in random order, medians of the pairs' differences with 95 % "
             f"bootstrap intervals. The increment is "
-            "held against a function without it. In every run the kernel's count was the number of calls."
+            "held against a function without it. In every run the kernel's count was the number of calls. Class: cheap where "
+            "the kernel emulates the instruction at the probe, dear where it single-steps it."
         ),
         tables=[
             Table(
