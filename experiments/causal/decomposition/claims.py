@@ -74,13 +74,15 @@ def held(evaluated: Evaluated) -> list[Claim]:
 def _first(evaluated: Evaluated) -> list[Claim]:
     cost = evaluated.table.log_cost
     causes = _causes(evaluated.first, "log_T")
-    same = " (here by definition: both are the same measurement)" if evaluated.table.cost == "ns_op" else ""
+    defined = evaluated.table.cost == "ns_op"
+    same = ": both are the same measurement" if defined else ""
     types = [is_related(evaluated.first, "datatype", name) for name in ("instr_op", cost)]
     return [
         Claim(
             "The run time follows from the operations and the cost of one (fig. 4)",
             f"causes of log_T: {_listed(causes)}{same}",
             set(causes) == {"log_op", cost},
+            "by definition" if defined else "",
         ),
         Claim(
             "The data type influences the instructions an operation, and its cycles directly too (fig. 4)",

@@ -31,7 +31,8 @@ def held(views: Mapping[str, Evaluated], curves: Evaluated, costing: Evaluated) 
         yield _thresholds(view, _CACHES[name])
     yield _by_elementsize(curves)
     for what, factors in (("CPI", costing.cpi_factors()), ("C_L2M", costing.penalty_factors())):
-        told = f"largest factor between two programs, by data type: {_listed(factors, '.1f')}"
+        clear = " with a cost above its margin" if what == "C_L2M" else ""
+        told = f"largest factor between two programs{clear}, by data type: {_listed(factors, '.1f')}"
         yield Claim(
             f"{what} depends on the application too",
             told if factors else "no data type tells it in two programs",
@@ -305,7 +306,7 @@ def _counting(views: Mapping[str, Evaluated], costing: Evaluated) -> list[str]:
     said = [
         "Instructions, cycles and branches are the processor's."
         if costing.measured.unit == "cycles"
-        else "All counts are simulated; cost is CPU time."
+        else "All counts are simulated; cost is CPU time, less what any process takes to start."
     ]
     if "simulated" in views:
         said.append("The simulated cache has 256 KiB, as in lu.yaml.")

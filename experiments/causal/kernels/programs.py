@@ -13,7 +13,7 @@ from typing import Literal
 
 import polars as pl
 
-from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep
+from unperturbed.collectors.data import TABLE, SweepColumn, read_sweep, read_sweep_facts
 
 Counted = Literal["simulated", "hardware"]
 
@@ -51,7 +51,7 @@ class Measured:
     # `C_op`, and `missed_branches_op` (null where the campaign did not count them).
     frame: pl.DataFrame
     misses: Counted  # {"simulated", "hardware"}: Simulated, or counted by the processor
-    unit: str  # Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time
+    unit: str  # Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time, less what any process takes to start
     impossible: int  # Rows that are left out, as a processor's counter gave a negative count
 
 
@@ -67,11 +67,14 @@ def measured(folder: Path, misses: Counted) -> Measured | None:
         here = next(((name, column) for name in program.campaigns if (column := _misses_in(read, name, misses))), None)
         if here is None:
             return None
-        sweeps.append((program, *read[here[0]], here[1]))
+        sweeps.append((program, *here, *read[here[0]]))
     # Simulated cycles are a formula of the other events; then an operation's time is what it costs.
-    in_cycles = all(columns["PAPI_TOT_CYC"].kind == "hardware" for _, _, columns, _ in sweeps)
-    cost = pl.col("PAPI_TOT_CYC") if in_cycles else pl.col("cpu_s") * 1e9
-    frames = [_of_operations(program, frame, column, cost) for program, frame, _, column in sweeps]
+    in_cycles = all(columns["PAPI_TOT_CYC"].kind == "hardware" for *_, columns in sweeps)
+    frames = []
+    for program, name, column, frame, _ in sweeps:
+        start = float(read_sweep_facts(folder / name).get("starting", {}).get("cpu_s", 0))
+        cost = pl.col("PAPI_TOT_CYC") if in_cycles else (pl.col("cpu_s") - start) * 1e9
+        frames.append(_of_operations(program, frame, column, cost))
     frame = pl.concat(frames)
     possible = frame.filter(
         pl.min_horizontal("instr_op", "L2M_op", "C_op", pl.col("missed_branches_op").fill_null(0)) >= 0
