@@ -51,7 +51,7 @@ class Measured:
     # `C_op`, and `missed_branches_op` (null where the campaign did not count them).
     frame: pl.DataFrame
     misses: Counted  # {"simulated", "hardware"}: Simulated, or counted by the processor
-    unit: str  # Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time, less what any process takes to start
+    unit: str  # Of `C_op`: "cycles" where the processor counted them, else "ns" of CPU time after its start
     impossible: int  # Rows that are left out, as a processor's counter gave a negative count
 
 
