@@ -43,7 +43,8 @@ SIMULATED = """!!! note "Simulated counters"
 
 Newer campaigns find more: by [one build in varied layouts](one_build.md#in-varied-layouts),
 counting alone perturbs 8 of 38 pairs for `mtf` of bzip2 and for `squares` of chess, where this page has none. In
-[36 steps in one layout](one_build.md#the-steps-of-the-papers-experiment), shams perturb 144 of 174 inner and outer changes, or 83 %."""
+[36 steps in one layout](one_build.md#the-steps-of-the-papers-experiment), shams perturb 144 of 174 inner and outer
+changes, or 83 %."""
 ON_PROCESSOR = "Counters are a processor's, at intervals of 2 ms by the clock."
 
 BoolArray = NDArray[np.bool_]
