@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -34,22 +34,22 @@ def _overall(all_series: Sequence[Series]) -> list[str]:
         "executed, as in the paper, was "
         + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(all_series)}.")
     ) + "".join(_alone(series) for series in all_series if series.program.name in large)
-    tool = Counter(step.verdict.verdict for series in all_series for step in series.steps)
-    steps = sum(tool.values())
-    left_out = Counter(verdict for series in all_series for verdict in series.left_out_verdicts)
+    tool = [step.verdict.verdict for series in all_series for step in series.steps]
+    left_out = [verdict for series in all_series for verdict in series.left_out_verdicts]
     paper = sum(_perturbed_as_paper(step) for series in all_series for step in series.steps)
     alarms = [count > 0 for series in all_series for count in series.left_out]
     return [
         large_changes,
-        f"Of {steps} steps the tool calls {_outcomes(tool)}. The paper's rule (a deviation larger than any among the "
-        f"baseline runs, in any pair or metric) calls {paper} of them perturbed.",
+        f"Of {len(tool)} steps the tool calls {_outcomes(tool)}. The paper's rule (a deviation larger than any among "
+        f"the baseline runs, in any pair or metric) calls {paper} of them perturbed.",
         f"Of {len(alarms)} baseline runs, which have nothing added, each held against the others, the paper's rule "
         f"calls {sum(alarms)} perturbed, the tool {_outcomes(left_out)}.",
         *_of_all_shams(all_series),
     ]
 
 
-def _outcomes(counts: Counter[str]) -> str:
+def _outcomes(verdicts: Iterable[str]) -> str:
+    counts = Counter(verdicts)
     return ", ".join(f"{counts[name]} {name}" for name in ("perturbed", "shifted", "undecided", "unperturbed"))
 
 
@@ -197,11 +197,10 @@ def _instructions(series: Series) -> str:
 
 def _alarms(series: Series) -> str:
     alarms = sum(count > 0 for count in series.left_out)
-    verdicts = Counter(series.left_out_verdicts)
     return (
         f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
         f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; "
-        f"the tool calls {_outcomes(verdicts)}."
+        f"the tool calls {_outcomes(series.left_out_verdicts)}."
     )
 
 
