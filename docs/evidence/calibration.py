@@ -75,7 +75,8 @@ from unperturbed.analysis.parallel import choose_workers  # noqa: E402
 PAGE = (ROOT / "experiments/calibration/page.md").read_text(encoding="utf-8")
 PHI, INTERVALS = (0.7, 0.95), (165, 1000)
 SPREADS, WIDER_RUNS = "outer check by spread of the noise", "outer check of checked runs that spread wider"
-"""Names of two tables in the summary."""
+UNLIKE_RUNS = "inner check of checked runs that differ in other ways"
+"""Names of three tables in the summary."""
 
 
 def spread_table(draws: int, seed: int, family: int = 66) -> Iterator[str]:
@@ -173,7 +174,7 @@ def page(campaigns: int, seed: int, drawing: Path) -> str:
         figure=drawing.name, outer_campaigns=max(4, campaigns * 2 // 5), outer_intervals=OUTER["intervals"],
         wider_spread=WIDER_SPREAD, few_spread=FEW_SPREAD, monotone_pairs=max(4, campaigns // 10),
         monotone_intervals=MONOTONE_INTERVALS, monotone_phi=MONOTONE_PHI, node_campaigns=max(4, campaigns // 5),
-        alpha=ALPHA, tolerance=TOLERANCE, floor=ALPHA / 5, curve_campaigns=max(4, campaigns // 10), before=PLANTED[0],
+        alpha=ALPHA, tolerance=TOLERANCE, curve_campaigns=max(4, campaigns // 10), before=PLANTED[0],
         after=PLANTED[1],
         others=OTHERS, **GOAL, **written,
     )  # fmt: skip
@@ -185,7 +186,7 @@ def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
     def shares(table: str, column: str) -> list[tuple[float, float]]:
         heads = [cell.strip() for cell in tables[table][0].split("|")]
         cells = [row.split("|")[heads.index(column)].strip("* ").split(" ± ") for row in tables[table][2:]]
-        return [(float(share), float(error)) for share, error in cells]
+        return [(float(cell[0]), float(cell[1])) for cell in cells if cell != ["–"]]
 
     rows = {
         "false alarms, inner and outer check together": ("whole", "false alarms of the whole"),
@@ -201,6 +202,9 @@ def summary(tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
         f"false alarms, {WIDER_RUNS}": ("wider", "false alarms"),
         f"called perturbed at the tolerance, {WIDER_RUNS}: every metric": ("wider", "called perturbed"),
         f"called unperturbed at the tolerance, {WIDER_RUNS}": ("wider", "accepted"),
+        f"false alarms, {UNLIKE_RUNS}": ("unlike", "false alarms"),
+        f"called perturbed at the tolerance, {UNLIKE_RUNS}: every pair": ("unlike", "called perturbed"),
+        f"called unperturbed at the tolerance, {UNLIKE_RUNS}": ("unlike", "accepted"),
         "false alarms, outer check over nodes": ("nodes", "false alarms"),
         "called perturbed at the tolerance, outer check over nodes: every metric": ("nodes", "called perturbed"),
         "called unperturbed at the tolerance, outer check over nodes": ("nodes", "accepted"),

@@ -349,6 +349,10 @@ through its milestones. {drawn} draws a row.
 
 {table}
 
+**Most draws decide little.** In every row the smallest visible change exceeds the tolerance: few draws show that all is
+unperturbed, and nearly all others are undecided. So the table shows how rare false alarms are, not that small changes
+are found.
+
 **These draws depend on one another**: all come from the 30 or 40 runs of a pool. The standard errors allow for it as
 far as can be: each pool is split into halves {splits} times, {draws} draws are made within each half, and what the
 halves differ beyond chance is the pool's own variance. With pools of this size that is known roughly. A share of 0 in a

@@ -312,7 +312,8 @@ def conclusions(
     yield (
         "**What the check sees.** A program that logs its system calls, 16 bytes each into fresh memory, executes "
         f"{more(LOGGED, USER, KERNEL)} more "
-        f"instructions and has {more(LOGGED, 'perf::page-faults')} more page faults. It has them where it makes "
+        "instructions, those of the kernel included, and has "
+        f"{more(LOGGED, 'perf::page-faults')} more page faults. It has them where it makes "
         "system calls, and is "
         f"{logged.verdict}: {sum(change.verdict == 'perturbed' for change in distinct(logged))} of the "
         f"{len(distinct(logged))} pairs without "
@@ -322,7 +323,7 @@ def conclusions(
         "**What it does not see.** ρ is made of the order of the intervals, and a cost that is the same in each "
         "leaves the order as it is. A program "
         "that is interrupted in every interval, by itself, for the same work executes "
-        f"{more(BURDENED, USER, KERNEL)} more instructions: "
+        f"{more(BURDENED, USER, KERNEL)} more instructions, those of the kernel included: "
         f"{burdened.verdict}, ρ changes by up to {largest(burdened):.3f}. So the verdict says that a sampler does "
         "not change how the metrics go "
         "together. It does not say that the sampler costs nothing: that is in the table of costs."

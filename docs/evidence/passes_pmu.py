@@ -138,6 +138,11 @@ def main() -> None:
         "",
         "## The search",
         "",
+        "A candidate gets more runs while these may show it unperturbed, so the verdicts of the search guarantee "
+        "nothing: only *certify* counts, which judges a fixed number of fresh runs against a fresh baseline. A "
+        "candidate that is unperturbed is not used if the runs allowed would hardly certify it, as here all six "
+        "metrics together.",
+        "",
         *history_table(plan),
     ]
     Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n")

@@ -92,11 +92,14 @@ def _campaign(folder: Path, seed: int) -> dict[str, Any]:
 
 def _page(found: list[dict[str, Any]], made: str) -> str:
     names = [verdict["configuration"] for verdict in found[0]["verdicts"]]
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for result in found:
+        cells = (_cell(verdict) for verdict in result["verdicts"])
+        key = (str(result["busy"] or "–"), _intervals(result), *cells, str(result["exit_code"]))
+        alike.setdefault(key, []).append(result)
     rows = [
-        f"| {result['seed']} | {result['busy'] or '–'} | {_load(result)} | {_intervals(result)} | "
-        + " | ".join(_cell(verdict) for verdict in result["verdicts"])
-        + f" | {result['exit_code']} |"
-        for result in found
+        f"| {len(group)} | {_seeds(group)} | {busy} | {_load(group)} | {' | '.join(same)} |"
+        for (busy, *same), group in alike.items()
     ]
     changes: dict[str, list[float]] = {}
     for result in found:
@@ -122,9 +125,9 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "",
         f"**{_agreement(found)}**",
         "",
-        f"| seed | busy processes beside it | load average of the host | intervals a baseline run | "
-        f"{' | '.join(names)} | exit code |",
-        f"|---|---|---|---|{'---|' * len(names)}---|",
+        "| campaigns | seeds | busy processes beside them | load average of the host, medians of the campaigns | "
+        f"intervals a baseline run | {' | '.join(names)} | exit code |",
+        f"|---|---|---|---|---|{'---|' * len(names)}---|",
         *rows,
         "",
         "Instructions that each configuration adds, and the verdict on totals:",
@@ -179,10 +182,18 @@ def _agreement(found: list[dict[str, Any]]) -> str:
     return f"The same verdicts and counts in {count} of {len(found)} campaigns: {said}."
 
 
-def _load(result: dict[str, Any]) -> str:
-    """Return the median and the most of the load averages before the runs, whatever else caused them."""
-    loads = [row["load_before"] for row in result["runs"] if row["load_before"] is not None]
-    return f"{statistics.median(loads):.1f}, at most {max(loads):.1f}"
+def _seeds(results: list[dict[str, Any]]) -> str:
+    """Return the seeds of campaigns: their range where none between is missing."""
+    seeds = [result["seed"] for result in results]
+    whole = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+
+
+def _load(results: list[dict[str, Any]]) -> str:
+    """Return the medians and the most of the load averages before the runs, whatever else caused them."""
+    loads = [[row["load_before"] for row in each["runs"] if row["load_before"] is not None] for each in results]
+    medians = [statistics.median(each) for each in loads]
+    return f"{min(medians):.1f} to {max(medians):.1f}, at most {max(map(max, loads)):.1f}"
 
 
 def _intervals(result: dict[str, Any]) -> str:

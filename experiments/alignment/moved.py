@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from experiments.common.provenance import made_by
+from experiments.common.provenance import made_by, recorded
 from unperturbed.analysis.alignment import Alignment, align
 from unperturbed.analysis.alignment.dtw.series import FloatArray, IntArray
 from unperturbed.collectors.data import Metric, Trace
@@ -154,7 +154,8 @@ def of_runs(campaign: Path, on: tuple[str, ...] = ("words", "merges"), judge: st
     read = (Trace.read(file) for file in sorted(campaign.glob("runs/*/trace.parquet")))
     runs = [run for run in read if "compactions" in run.metrics]
     print(
-        f"aligned on {' and '.join(on)}, judged by {judge}; {len(runs)} runs of {', '.join(str(len(r)) for r in runs)}"
+        f"aligned on {' and '.join(on)}, judged by {judge}; {len(runs)} runs of {', '.join(str(len(r)) for r in runs)} "
+        "intervals"
     )
     print("\n| runs | compactions begin at | plain | default | matched | moved |\n|---|---|---:|---:|---:|---|")
     for a, b in itertools.combinations(runs, 2):
@@ -178,6 +179,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(made_by())
     if arguments.campaign:
+        print(recorded([arguments.campaign]))
         of_runs(arguments.campaign)
         return
     pairs = arguments.pairs

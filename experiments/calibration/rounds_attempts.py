@@ -261,7 +261,7 @@ def _bootstrap(runs: Drawn) -> Judged:
 
 
 WAYS: dict[str, Way] = {
-    "its own rounds alone, as until now": _floored(np.zeros_like),
+    "its own rounds alone, as before": _floored(np.zeros_like),
     "**in use**: at least half of the mean variance": _floored(
         lambda between: LEAST_SPREAD * between.mean(axis=1, keepdims=True)
     ),
@@ -272,8 +272,8 @@ WAYS: dict[str, Way] = {
     "all levels of an interval, α halved": _union(_interval_of_level, 0.5),
     "all levels that rounds have": _union(_range_of_levels, 1.0),
     "degrees of freedom by classes": _by_classes,
-    "`MOST_SHARED` 1/4": _most_shared(1 / 4),
-    "`MOST_SHARED` 1/2": _most_shared(1 / 2),
+    "differences have at least 1/4 of the variance of independent runs": _most_shared(1 / 4),
+    "differences have at least 1/2 of the variance of independent runs": _most_shared(1 / 2),
     "mean of each round's change of ρ": _mean_of_rounds,
     "signs of these": _signs,
     "bootstrap over rounds": _bootstrap,

@@ -185,19 +185,17 @@ def table(results: Sequence[Result]) -> list[str]:
     return markdown_table(columns, rows)
 
 
-def headline(results: Sequence[Result]) -> str:
+def summary(results: Sequence[Result]) -> list[str]:
     """Return how many totals and correlations each estimate gives well, over all programs and lengths."""
-    said = []
+    rows = []
     for name in METHODS:
         totals = np.concatenate([np.abs(by_method[name].totals).ravel() for *_, by_method in results])
         close = np.concatenate([by_method[name].correlations.ravel() for *_, by_method in results])
         kept = [by_method[name].kept for *_, by_method in results]
         most = max(number for number in kept if number is not None)
-        said.append(f"{name}: {np.mean(totals <= RIGHT):.0%}, {np.mean(close <= CLOSE):.0%}, at most {most} of 10")
-    return (
-        "Of all totals, and of all correlations, within 2 % and within 0.1 of the truth; metrics that may be "
-        f"multiplexed: {'; '.join(said)}."
-    )
+        rows.append([name, f"{np.mean(totals <= RIGHT):.0%}", f"{np.mean(close <= CLOSE):.0%}", f"{most} of 10"])
+    heads = right("totals within 2 %", "correlations within 0.1", "metrics that may be multiplexed, at most")
+    return markdown_table(["estimate", *heads], rows)
 
 
 def write_spec(folder: Path, program: Program) -> Path:
@@ -235,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results += results_of(program.name, runs_that_count_all(program, options.campaigns))
     page = fill_page(
         Path(__file__).parent / "page.md",
-        headline=headline(results),
+        summary=summary(results),
         table=table(results),
         metrics=", ".join(f"`{name}`" for name in HARDWARE if name not in LIMITS.fixed),
         recorded=recorded(folders),

@@ -60,7 +60,8 @@ def step_tables(all_series: Sequence[Series]) -> list[str]:
             "largest inner change",
             "largest outer change",
             "verdict",
-            *right("inner pairs perturbed, undecided", "… the paper's rule, inner", "… outer"),
+            *right("inner pairs perturbed, undecided", "outer metrics perturbed, undecided"),
+            *right("the paper's rule, inner", "… outer"),
         ]
         shams = any(step.sham is not None for step in series.steps)
         if shams:
@@ -81,7 +82,7 @@ def _cells(step: Step) -> list[str]:
         _percent(overhead.cycles),
         *(f"{label.replace('PAPI_', '')} {by:+.3f}" for label, by in (step.largest_inner, step.largest_outer)),
         f"**{step.verdict.verdict}**",
-        f"{_count(step.inner, 'perturbed')}, {_count(step.inner, 'undecided')}",
+        *(f"{_count(check, 'perturbed')}, {_count(check, 'undecided')}" for check in (step.inner, step.outer)),
         f"{_count(step.inner_as_paper, 'perturbed')} of {len(step.inner_as_paper.changes)}",
         f"{_count(step.outer_as_paper, 'perturbed')} of {len(step.outer_as_paper.changes)}",
     ]

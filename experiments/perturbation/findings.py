@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -22,32 +22,38 @@ SMALL_OVERHEAD = 0.03
 def findings(all_series: Sequence[Series]) -> list[str]:
     """Return what was found over all programs, then for each."""
     return [
-        _overall(all_series),
+        *(f"- {line}" for line in _overall(all_series)),
         *(line for series in all_series for line in ("", f"**{series.program.name}**", "", *_of(series))),
     ]
 
 
-def _overall(all_series: Sequence[Series]) -> str:
+def _overall(all_series: Sequence[Series]) -> list[str]:
     large = [series.program.name for series in all_series if _largest_below(series) >= LARGE]
     large_changes = (
         f"A change of a correlation by {LARGE} or more where less than {SMALL_OVERHEAD:.0%} more instructions were "
         "executed, as in the paper, was "
         + (f"seen in {', '.join(large)}." if large else f"seen in no program of {len(all_series)}.")
     ) + "".join(_alone(series) for series in all_series if series.program.name in large)
-    tool = Counter(step.verdict.verdict for series in all_series for step in series.steps)
-    steps = sum(tool.values())
+    tool = [step.verdict.verdict for series in all_series for step in series.steps]
+    left_out = [verdict for series in all_series for verdict in series.left_out_verdicts]
     paper = sum(_perturbed_as_paper(step) for series in all_series for step in series.steps)
     alarms = [count > 0 for series in all_series for count in series.left_out]
-    return (
-        f"{large_changes} Of {steps} steps the tool calls {tool['perturbed']} perturbed, {tool['shifted']} shifted, "
-        f"{tool['undecided']} undecided and {tool['unperturbed']} unperturbed. The paper's rule (a deviation larger "
-        f"than any among the baseline runs, in any pair or metric) calls {paper} of them perturbed; held against the "
-        f"other baseline runs, it calls {sum(alarms)} of {len(alarms)} baseline runs perturbed too, and these have "
-        "nothing added." + _of_all_shams(all_series)
-    )
+    return [
+        large_changes,
+        f"Of {len(tool)} steps the tool calls {_outcomes(tool)}. The paper's rule (a deviation larger than any among "
+        f"the baseline runs, in any pair or metric) calls {paper} of them perturbed.",
+        f"Of {len(alarms)} baseline runs, which have nothing added, each held against the others, the paper's rule "
+        f"calls {sum(alarms)} perturbed, the tool {_outcomes(left_out)}.",
+        *_of_all_shams(all_series),
+    ]
 
 
-def _of_all_shams(all_series: Sequence[Series]) -> str:
+def _outcomes(verdicts: Iterable[str]) -> str:
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[name]} {name}" for name in ("perturbed", "shifted", "undecided", "unperturbed"))
+
+
+def _of_all_shams(all_series: Sequence[Series]) -> list[str]:
     """Describe how many of the perturbed pairs and metrics the shams show too."""
     alone = [
         step.sham is not None and (change.check, change.label) in _perturbed(step.sham)
@@ -58,11 +64,11 @@ def _of_all_shams(all_series: Sequence[Series]) -> str:
         if change.verdict == "perturbed"
     ]
     if not alone:
-        return ""
-    return (
-        f" Of {len(alone)} perturbed changes (of a pair or metric in a step), {sum(alone)} are perturbed in the step's "
+        return []
+    return [
+        f"Of {len(alone)} perturbed changes (of a pair or metric in a step), {sum(alone)} are perturbed in the step's "
         "sham as well, which counts nothing."
-    )
+    ]
 
 
 def _perturbed(verdict: Verdict) -> set[tuple[str, str]]:
@@ -165,11 +171,13 @@ def _recovery(changes: Sequence[Sequence[Change]], series: Series, kind: str) ->
 
 def _nothing_added(series: Series) -> str:
     first = series.steps[0]
-    label, effect = first.largest_inner
+    inner, outer = (
+        f"{effect:+.3f} ({label.replace('PAPI_', '')})" for label, effect in (first.largest_inner, first.largest_outer)
+    )
     return (
-        f"The first step adds {first.events:,} increments a run and is another binary: all that changes there, "
-        f"{effect:+.3f} at most ({label.replace('PAPI_', '')}), comes from code and data that lie elsewhere, or from "
-        f"chance. The tool calls it {first.verdict.verdict}."
+        f"The first step adds {first.events:,} increments a run and is another binary. Its largest changes, inner "
+        f"{inner} and outer {outer}, come from code and data that lie elsewhere, or from chance. The tool calls it "
+        f"{first.verdict.verdict}."
     )
 
 
@@ -189,12 +197,10 @@ def _instructions(series: Series) -> str:
 
 def _alarms(series: Series) -> str:
     alarms = sum(count > 0 for count in series.left_out)
-    verdicts = Counter(series.left_out_verdicts)
     return (
         f"Each baseline run, held against the other {len(series.left_out) - 1}: the paper's rule calls {alarms} of "
         f"{len(series.left_out)} perturbed, in up to {max(series.left_out)} of {series.compared} pairs and metrics; "
-        f"the tool calls {verdicts['perturbed']} perturbed, {verdicts['shifted']} shifted, "
-        f"{verdicts['undecided']} undecided, {verdicts['unperturbed']} unperturbed."
+        f"the tool calls {_outcomes(series.left_out_verdicts)}."
     )
 
 

@@ -167,8 +167,11 @@ def interaction_sentences(verdicts: Mapping[Subset, Verdict]) -> list[str]:
         pair for pair, verdicts_of_pair in of_pairs.items() if verdicts_of_pair == ({"unperturbed"}, "perturbed")
     ]
     recovered = [pair for pair, (apart, both) in of_pairs.items() if "perturbed" in apart and both == "unperturbed"]
+    apart = [pair for pair, (verdicts_of_pair, _) in of_pairs.items() if verdicts_of_pair == {"unperturbed"}]
+    usable = sum(verdict == "unperturbed" for verdict in named.values())
     lines = [
-        f"Of {len(of_pairs)} pairs of disjoint subsets {len(together)} are unperturbed apart, perturbed together. In "
+        f"Of {len(of_pairs)} pairs of disjoint subsets, {len(apart)} have two unperturbed subsets, as {usable} of "
+        f"{len(named)} subsets are unperturbed; {len(together)} of these pairs are perturbed together. In "
         f"{len(recovered)} pairs at least one is perturbed, and their union is unperturbed."
     ]
     singles = [pair for pair in together if len(pair[0]) == len(pair[1]) == 1]

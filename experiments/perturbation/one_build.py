@@ -267,8 +267,9 @@ def series_headline(changes: pl.DataFrame) -> str:
     steps = len(changes.select("program", "step").unique())
     return (
         f"By separate builds, {separate} of {len(changes):,} changes in {steps} steps are perturbed, {shown} of them "
-        f"in the step's sham too. By one build, {_number(changes, 'counting')} are perturbed by the counting, of which "
-        f"{_number(changes, 'counting', 'separate')} are among the {separate}, and "
+        f"in the step's sham too. By one build, {_number(changes, 'both')} are perturbed against the baseline, "
+        f"{_number(changes, 'rewriting')} by the rewriting alone, and {_number(changes, 'counting')} by the counting. "
+        f"Of the latter, {_number(changes, 'counting', 'separate')} are among the {separate}, and "
         f"{_number(changes, 'counting', 'separate', 'sham')} among the {shown}."
     )
 

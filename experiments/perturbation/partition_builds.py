@@ -145,13 +145,17 @@ def _keys(way: str) -> str:
 
 
 def headline(searches: Sequence[Search]) -> str:
-    """Return how many builds, runs and minutes each way takes, over all programs."""
+    """Return how many builds, runs and minutes each way takes, and what it certifies, over all programs."""
     said = []
     for builds in WAYS:
         chosen = [each for each in searches if each.way == builds]
         minutes, made = sum(each.seconds for each in chosen) / 60, sum(each.made for each in chosen)
         runs = sum(each.runs for each in chosen)
-        said.append(f"with `builds: {builds}` {made} builds, {runs} runs and {minutes:.0f} min of CPU time")
+        metrics, subsets = sum(each.metrics for each in chosen), sum(len(each.plan["subsets"]) for each in chosen)
+        said.append(
+            f"with `builds: {builds}` {made} builds, {runs} runs and {minutes:.0f} min of CPU time, and certified "
+            f"{metrics} metrics in {subsets} subsets"
+        )
     return f"{len(searches) // len(WAYS)} searches took {said[0]}; {said[1]}."
 
 

@@ -64,15 +64,11 @@ def headline(campaign: Campaign, verdicts: Mapping[str, Verdict]) -> str:
     """Return how many tools change the program's CPU time and correlations."""
     totals = campaign.check().totals
     tools = [name for name in verdicts if name != NULL]
-    slower = [
-        name
-        for name in tools
-        if next(each for each in totals[name] if each.metric == "perf::task-clock").verdict == "perturbed"
-    ]
+    times = [next(each for each in totals[name] if each.metric == "perf::task-clock").verdict for name in tools]
     changed = [name for name in tools if verdicts[name].verdict == "perturbed"]
     return (
-        f"Of {len(tools)} tools, {len(slower)} change the program's CPU time by more than the tolerance, and "
-        f"{len(changed)} a correlation."
+        f"Of {len(tools)} tools, {times.count('perturbed')} change the program's CPU time by more than the tolerance, "
+        f"and {times.count('undecided')} are undecided there; {len(changed)} change a correlation."
     )
 
 

@@ -266,7 +266,8 @@ def words_paragraph(structure: Found) -> str:
     return (
         f"Of {len(structure.sequence)} symbols, and of {len(order)} phases, which take {own:.0f} bits by the program's "
         f"own words. The phases of the run's symbols are {indel_distance(_phase_order(structure), order)} insertions "
-        "and deletions from those by milestones."
+        "and deletions from those by milestones; *edits* above count from the first milestone on, these from the start "
+        "of the run."
     )
 
 

@@ -96,7 +96,8 @@ def main() -> None:
             rows.append((f"{noise:.0%}", f"{size:,}", learned, *shares))
             print(*rows[-1], flush=True)
     table = markdown_table(right("noise", "symbols", "with words", *KINDS), rows)
-    page = fill_page(HERE / "second_run.md", pairs=arguments.pairs, table=table, made=made)
+    error = f"{100 * (0.05 * 0.95 / arguments.pairs) ** 0.5:.1f}"
+    page = fill_page(HERE / "second_run.md", pairs=arguments.pairs, error=error, table=table, made=made)
     (EVIDENCE / "structure_second_run.md").write_text(page)
 
 

@@ -158,6 +158,7 @@ def test_the_page_in_short_has_the_rates_of_its_tables(monkeypatch):
         "inner": study.inner_header,
         "outer": study.outer_header,
         "wider": study.wider_header,
+        "unlike": study.unlike_header,
         "nodes": study.nodes_header,
         "rounds": study.rounds_header,
     }
