@@ -7,6 +7,8 @@
 
 #include <dlfcn.h>
 
+#if !defined(UNPERTURBED_STATIC) || defined(__GLIBC__) /* musl's static library has no other names */
+
 /* Where the C libraries keep the stack pointer and the next instruction, among the 64-bit words of a jmp_buf. */
 enum { STACK = 6, PLACE = 7, WORDS = 64, NEAR = 4096 };
 
@@ -73,4 +75,6 @@ JUMP(2, "_longjmp")
 JUMP(3, "siglongjmp")
 #ifndef UNPERTURBED_STATIC
 JUMP(4, "__longjmp_chk")
+#endif
+
 #endif
