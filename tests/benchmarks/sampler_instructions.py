@@ -33,7 +33,7 @@ _SITES = (4, 16, 64)
 """Sites in each unit: one a metric in the whole program, one a metric and unit, four a metric and unit."""
 _READS = ("syscall", "read", "__read", "__libc_read", "__GI___libc_read")
 _LIBRARIES = ("libpapi", "libpfm")
-_HANDLER = "on_tick"
+_HANDLER = "on_plain_tick"
 _READERS = ("read_events", "read_group", "read_as_asked")
 """The runtime's functions that call the counter library once a record; which of them depends on what the compiler
 inlined."""
