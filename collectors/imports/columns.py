@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _OPTIONS: Mapping[str, str] = {
     "time": "column with the end of each interval (default: time, timestamp, end_ns or similar)",
     "begin": "column with the beginning of each interval (default: the end of the previous row's interval)",
-    "unit": "unit of both columns: s, ms, us or ns (default: the suffix of the time column's name, or else s)",
+    "unit": "unit of both columns: s, ms, us, ns, min or h (default: that of a line below the names, or the suffix of "
+    "the time column's name, or else s)",
     "run": "column that identifies runs (default: run if it exists; otherwise each file is one run)",
     "configuration": "column with the configuration of each run (default: configuration if it exists)",
     "metrics": "columns with metrics, separated by commas (default: all other numeric columns)",
@@ -75,10 +76,7 @@ class _Columns(Table):
         frame, path, options = self.frame, self.path, self.options
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
-        ending = re.search(r"[_\[( ](s|ms|us|ns)[\])]?$", roles["time"])
-        below = self.units.get(roles["time"], "")
-        usual = below if below in UNITS else ending[1] if ending else "s"
-        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), usual)]
+        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), self._unit_of_times(roles["time"], options))]
         times = {role: self.times(roles[role], role, factor, is_given="unit" in options) for role in timed}
         advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
         numbers = {name: self.read(name, advice=advice) for name in names}
@@ -108,6 +106,17 @@ class _Columns(Table):
             )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
+
+    def _unit_of_times(self, name: str, options: Mapping[str, str]) -> str:
+        """Return the unit of a column of times by the line below the names or by its name; by default seconds."""
+        ending = re.search(rf"[_\[( ]({'|'.join(UNITS)})[\])]?$", name)
+        below = self.units.get(name, "").strip("()[] ").replace("µ", "u").replace("μ", "u")
+        if below and below not in UNITS and "unit" not in options:
+            refuse(
+                self.path,
+                f"the line below the names gives the times of {name} in {below!r}: name their unit with unit=",
+            )
+        return below or (ending[1] if ending else "s")
 
     def _roles(self) -> dict[str, str]:
         """Return the column for each role (`time`, `begin`, `run`, `configuration`) that the table has a column for."""

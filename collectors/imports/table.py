@@ -15,7 +15,7 @@ from unperturbed.collectors.imports.format import EXACT, MOST, IntArray, from_en
 if TYPE_CHECKING:
     import polars as pl
 
-UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "min": 60 * 10**9, "h": 3600 * 10**9}
 """Units of times, in ns."""
 
 

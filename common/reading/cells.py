@@ -6,7 +6,7 @@ The marks of a missing value are those that UCI's tables, spreadsheets, R, panda
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -45,6 +45,8 @@ _SURELY_DECIMAL = (
     rf"^[+-]?(?:\d*,(?:\d{{1,2}}|\d{{4,}}){_EXPONENT}|0\d*,\d+|\d{{4,}},\d+|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+,\d+[eE].*)$"
 )
 _SURELY_THOUSANDS = r"^[+-]?\d{1,3}(?:,\d{3})+\.\d+$|^[+-]?\d{1,3}(?:,\d{3}){2,}$"
+_GROUPED, _SMALL = r"^[+-]?[1-9]\d{0,2},\d{3}$", r"^[+-]?\d{1,3}$"
+_SURELY_POINT = rf"^[+-]?(?:\d*\.(?:\d{{1,2}}|\d{{4,}})|0\d*\.\d+){_EXPONENT}$"
 _NUMBER_OF_A_CELL = re.compile(_NUMBER)
 
 _BYTES = {"B": 1.0, "byte": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
@@ -131,12 +133,13 @@ def read_columns(
     """
     stripped = {column.name: _stripped(column) for column in frame if column.dtype == pl.String}
     own = {name: _comma(text) for name, text in stripped.items()}
-    usual = _usual(own.values(), separator)
+    usual = _usual(stripped.values(), separator)
     kept = set(texts)
     series, readings = [], []
     for column in frame:
         if column.name in stripped:
-            text, comma = stripped[column.name], own[column.name] or usual
+            text = stripped[column.name]
+            comma = own[column.name] or _likely_comma(text) or usual
             read, reading = _read_text(text, comma, as_text=column.name in kept)
             if reading.what == "numbers" and not own[column.name]:
                 reading = replace(reading, detail=", ".join(filter(None, (reading.detail, _guess(text, comma)))))
@@ -149,13 +152,25 @@ def read_columns(
 
 def usual_comma(frame: pl.DataFrame, separator: str) -> Comma:
     """Return what commas of numbers mean in columns that do not show it: what they mean in the rest of the table."""
-    texts = (column for column in frame if column.dtype == pl.String and column.str.contains(",", literal=True).any())
-    return _usual((_comma(_stripped(column)) for column in texts), separator)
+    return _usual([_stripped(column) for column in frame if column.dtype == pl.String], separator)
 
 
-def _usual(found: Iterable[Comma | None], separator: str) -> Comma:
-    shown = {comma for comma in found if comma}
-    return shown.pop() if len(shown) == 1 else "decimal" if separator == ";" else "thousands"
+def _usual(texts: Collection[pl.Series], separator: str) -> Comma:
+    commas = [text for text in texts if text.str.contains(",", literal=True).any()]
+    if not commas:
+        return "thousands"
+    shown = {comma for comma in map(_comma, commas) if comma}
+    if len(shown) == 1:
+        return shown.pop()
+    points = not shown and any(bool(text.str.extract(_NUMBER, 2).str.contains(_SURELY_POINT).any()) for text in texts)
+    return "decimal" if separator == ";" and not points else "thousands"
+
+
+def _likely_comma(text: pl.Series) -> Comma | None:
+    """Return "thousands" if all numbers of a column from 1,000 on have a comma, and none below has; else None."""
+    bodies = text.str.extract(_NUMBER, 2).drop_nulls()
+    large, small = (bodies.str.contains(form) for form in (_GROUPED, _SMALL))
+    return "thousands" if large.any() and small.any() and bool((large | small).all()) else None
 
 
 def _guess(text: pl.Series, comma: Comma) -> str:
@@ -179,14 +194,15 @@ def read_numbers(column: pl.Series, *, comma: Comma = "thousands") -> Numbers:
     text = _stripped(column)
     own = _comma(text)
     given = text.fill_null("").str.to_lowercase().is_in(list(MARKS))
-    numbers, units = _numbers(text, own or comma)
+    likely = own or _likely_comma(text) or comma
+    numbers, units = _numbers(text, likely)
     numbers = numbers.set(given, None)
-    guess = "" if own else _guess(text, comma)
+    guess = "" if own else _guess(text, likely)
     scaled, unit = _one_unit(numbers, units)
     if scaled is None:
         return Numbers(numbers.set(units != "", None), given, "", guess)
     if scaled is numbers and bool((numbers.abs() >= _EXACT).any()):
-        exact = _all_digits(text.set(given, None), own or comma)
+        exact = _all_digits(text.set(given, None), likely)
         scaled = scaled if exact.null_count() > numbers.null_count() else exact
     return Numbers(scaled, given, unit, guess)
 

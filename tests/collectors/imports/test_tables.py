@@ -99,6 +99,25 @@ def test_commas_of_numbers_mean_what_they_mean_in_tables_for_models(tmp_path: Pa
     assert not trace.attributes["notes"]
     (trace,) = read_traces(write(tmp_path, "time;x;y\n1;1,234;1,234.5\n2;2,345;2,345.5\n"))
     assert trace["x"].tolist() == [1234, 2345]
+    (trace,) = read_traces(write(tmp_path, "time;x;y\n0.5;1,044;7\n1.5;2,345;8\n"))
+    assert trace["x"].tolist() == [1044, 2345]
+    assert trace.attributes["notes"] == ["x was read with commas between thousands"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "seconds"),
+    [("time", "(min)", 60), ("time", "ms", 1e-3), ("time", "[µs]", 1e-6), ("time", "h", 3600), ("time_min", "", 60)],
+)
+def test_times_have_the_unit_of_the_line_below_the_names(tmp_path: Path, name: str, unit: str, seconds: float) -> None:
+    below = f"{unit};(MiB)\n" if unit else ""
+    (trace,) = read_traces(write(tmp_path, f"{name};x\n{below}1.5;1\n3;2\n4.5;3\n"), "csv", time=name)
+    assert (trace.end_ns - trace.begin_ns).tolist() == [round(1.5e9 * seconds)] * 3
+    assert trace.metrics["x"].unit == ("MiB" if unit else "events")
+
+
+def test_an_unknown_unit_of_times_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gives the times of time in 'd': name their unit with unit="):
+        read_traces(write(tmp_path, "time;x\n(d);(MiB)\n1.5;1\n3;2\n"), "csv")
 
 
 @pytest.mark.parametrize(

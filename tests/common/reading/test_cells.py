@@ -120,7 +120,18 @@ def test_what_an_ambiguous_comma_means_is_said(separator: str, value: float, mea
     assert reading.detail == f"commas {means}"
 
 
+def test_a_column_without_commas_below_a_thousand_has_them_between_thousands() -> None:
+    values, reading = read(["956", "1,044", "7"], ";")
+    assert values == [956, 1044, 7]
+    assert reading.detail == "commas between thousands"
+    assert read(["1956", "1,044"], ";")[0] == [1956, 1.044]
+
+
 def test_other_columns_decide_what_a_comma_means() -> None:
+    frame, _ = read_columns(pl.DataFrame({"a": ["1,234", "5,678"], "b": ["0.5", "1.25"]}), separator=";")
+    assert frame["a"].to_list() == [1234, 5678]
+    frame, _ = read_columns(pl.DataFrame({"a": ["1,234", "5,678"], "b": ["1.234", "2.345"]}), separator=";")
+    assert frame["a"].to_list() == [1.234, 5.678]
     frame, _ = read_columns(pl.DataFrame({"a": ["1,234", "5,678"], "b": ["1,5", "2,5"]}))
     assert frame["a"].to_list() == [1.234, 5.678]
     frame, _ = read_columns(pl.DataFrame({"a": ["1.234 ms", "?", "5.678 ms"], "b": ["1,5", "2,5", "1.000"]}))
