@@ -154,13 +154,13 @@ class Rewriting:
         than that is a group of its own. Groups with fewest changes are returned first.
         """
         limit = share * self.before
-        costs = {name: self._changes(metrics) for name, metrics in subsets.items()}
+        costs = {name: self.changes(metrics) for name, metrics in subsets.items()}
         groups: list[list[str]] = []
         for name in sorted(costs, key=lambda name: -costs[name]):
             with_room = (
                 group
                 for group in groups
-                if self._changes([metric for one in (*group, name) for metric in subsets[one]]) <= limit
+                if self.changes([metric for one in (*group, name) for metric in subsets[one]]) <= limit
             )
             group = next(with_room, None)
             if group is None:
@@ -169,8 +169,8 @@ class Rewriting:
                 group.append(name)
         return [tuple(group) for group in reversed(groups)]
 
-    def _changes(self, metrics: Sequence[str]) -> int:
-        """Return the no-ops of some metrics, with the instructions by which the functions differ that have them."""
+    def changes(self, metrics: Sequence[str]) -> int:
+        """Return the no-ops of some metrics, with the instructions that functions with them execute more or less."""
         held = set(metrics)
         return sum(
             abs(cost.by_compiler) + sum(count for metric, count in cost.no_ops.items() if metric in held)

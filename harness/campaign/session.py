@@ -254,9 +254,11 @@ def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) 
         manifest.set_facts(chosen_families={"families": {}, "note": ""})
         return spec
     families = {group[0]: [metric for name in group for metric in subsets[name]] for group in groups}
-    added = percent(rewriting.after / rewriting.before - 1)
+    every = [metric for metrics in subsets.values() for metric in metrics]
+    changed = percent(rewriting.changes(every) / rewriting.before).removeprefix("+")
     note = (
-        f"A build with the sites of all metrics executes {added} instructions without counting. So the subsets have "
+        f"A build with the sites of all metrics changes {changed} of the instructions without counting: its no-ops, "
+        "and what functions with no-ops execute more or less. So the subsets have "
         f"{len(groups)} builds, each changing at most {percent(share).removeprefix('+')} of the instructions "
         f"if possible: {'; '.join(listing(group) for group in groups)}."
     )

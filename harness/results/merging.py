@@ -15,7 +15,7 @@ from unperturbed.analysis.alignment import MergedTrace, merge
 from unperturbed.analysis.alignment.threads import align_threads
 from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_fisher
 from unperturbed.collectors.data import Trace
-from unperturbed.common.wording import counted, listing
+from unperturbed.common.wording import counted, listing, percent
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.campaign.plan import judged_configurations
@@ -94,6 +94,8 @@ def merge_campaign(
     notes += (
         [f"Configurations with an open verdict (shifted or undecided): {', '.join(open_ones)}."] if open_ones else []
     )
+    configurations = {trace.attributes["run"]: trace.attributes["configuration"] for trace in traces}
+    notes += _changed_totals(checked, merged.trace.attributes["merged"]["sources"], configurations)
     across = tuple(_across_passes(spec, checked, anchor))
     if across:
         merged.trace.attributes["merged"]["across_passes"] = across_to_dict(across)
@@ -101,6 +103,24 @@ def merge_campaign(
         of = counted(len(across), "correlation")
         notes.append(f"{reliable} of {of} of metrics that no run counts together can be relied on.")
     return MergedCampaign(merged, rejected, across, (*notes, *checked.notes))
+
+
+def _changed_totals(
+    checked: CampaignVerdicts, sources: Mapping[str, str], configurations: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a note on each configuration whose hardware metrics are merged although totals of theirs changed.
+
+    `sources`: The run from which each metric of the merged trace is. `configurations`: That of each run.
+    """
+    for name, totals in checked.totals.items():
+        merged = {metric for metric, run in sources.items() if configurations.get(run) == name}
+        changed = [each for each in totals if each.metric in merged and each.verdict in SHOWN]
+        if changed:
+            found = listing(f"{each.metric} {percent(each.change)}" for each in changed)
+            yield (
+                f"Hardware metrics are from runs of {name}, whose totals differ from the baseline's: {found}. Take "
+                "totals from the baseline."
+            )
 
 
 def _across_passes(spec: CampaignSpec, checked: CampaignVerdicts, anchor: str | None) -> Iterator[AcrossPasses]:
