@@ -122,8 +122,12 @@ class Result(ABC):
         return self.plot().write_html(path)
 
     def _rendered(self) -> str:
-        module, _, function = self._page.partition(":")
-        return str(getattr(importlib.import_module(module), function)(self))
+        return self._page_by(self._page, self)
+
+    def _page_by(self, function: str, *arguments: Any) -> str:
+        """Return the page that `package.module:function` writes; the module is loaded now."""
+        module, _, name = function.partition(":")
+        return str(getattr(importlib.import_module(module), name)(*arguments))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline()}>"

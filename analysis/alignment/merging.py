@@ -16,9 +16,9 @@ from unperturbed.analysis.alignment.dtw.series import FloatArray
 from unperturbed.analysis.alignment.traces import Alignment, align
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
-from unperturbed.common.result import Result
+from unperturbed.common.result import Picture, Result
 from unperturbed.common.table import Table
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, listing
 from unperturbed.errors import DataError
 
 if TYPE_CHECKING:
@@ -252,6 +252,32 @@ class MergedTrace(Result):
     def tables(self) -> list[Table]:
         """Return one table: the source of each metric."""
         return [merge_text.merge_table(self)]
+
+    def plot(self, metrics: str | Sequence[str] | None = None) -> Picture:
+        """Plot metrics of the merged trace over time, or by default the result's page.
+
+        Parameters
+        ----------
+        metrics : str or sequence of str, optional
+            Metrics to plot, at most twelve, with one panel each.
+
+        Returns
+        -------
+        Picture
+            The plot: a notebook shows it, and `write_html` writes it to a file.
+
+        Raises
+        ------
+        DataError
+            The trace lacks one of the metrics.
+        """
+        if metrics is None:
+            return super().plot()
+        names = [metrics] if isinstance(metrics, str) else list(metrics)
+        title = f"{listing(names)} of the merged trace"
+        return Picture(
+            self._page_by("unperturbed.analysis.report.traces:render_traces", [self.trace], names, title), title
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """Return the merged trace as a frame, one row for each interval."""

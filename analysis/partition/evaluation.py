@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from unperturbed.analysis.partition.plan import Cost, Measurement, Stage, Subset, SubsetOutcome
 from unperturbed.analysis.perturbation import OPEN
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, duration
 
 Observer: TypeAlias = Callable[[Measurement], None]
 
@@ -130,10 +130,10 @@ class Limits:
             return
         next_hours, kept_hours = self._hours_of(runs), min(self._hours_of(reserve), hours / 2)
         if self.hours + next_hours + kept_hours > hours:
-            kept = f"; {kept_hours:.2g} h are reserved for certification" if reserve else ""
+            kept = f"; {duration(3600 * kept_hours)} are reserved for certification" if reserve else ""
             raise Stop(
-                f"`max_hours` is {hours:g}: {self.hours:.2g} h have passed, and the next {counted(runs, 'run')} would "
-                f"take about {next_hours:.2g} h{kept}"
+                f"`max_hours` is {hours:g}: {duration(3600 * self.hours)} have passed, and the next "
+                f"{counted(runs, 'run')} would take about {duration(3600 * next_hours)}{kept}"
             )
 
     def _hours_of(self, runs: int) -> float:

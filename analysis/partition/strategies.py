@@ -232,6 +232,10 @@ def forecast(
     chosen = find_strategy(strategy)
     given = settings or SearchSettings()
 
+    limits = [given.max_runs] if given.max_runs is not None else []
+    if given.max_hours is not None and given.seconds_per_run:
+        limits.append(int(3600 * given.max_hours / given.seconds_per_run))
+
     def runs(subsets: int) -> int:
         measurements = 1.0
         if subsets > 1:
@@ -239,12 +243,9 @@ def forecast(
             measurements += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
         repetitions = _SEARCH * measurements + _CERTIFY * subsets
         needed = ceil(given.repetitions * repetitions) * passes + baseline_runs
-        return needed if given.max_runs is None else min(needed, given.max_runs)
+        return min([needed, *limits])
 
     low, expected, high = (runs(subsets) for subsets in (1, ceil(metrics / _TOGETHER), metrics))
     if given.seconds_per_run is None:
         return Forecast(low, expected, high)
-    limit = float("inf") if given.max_hours is None else given.max_hours
-    return Forecast(
-        low, expected, high, *(min(count * given.seconds_per_run / 3600, limit) for count in (low, expected, high))
-    )
+    return Forecast(low, expected, high, *(count * given.seconds_per_run / 3600 for count in (low, expected, high)))

@@ -122,6 +122,14 @@ def test_a_merged_trace_is_written_and_read_again(merged, tmp_path):
     assert np.array_equal(read["CACHE"], merged.trace["CACHE"])
 
 
+def test_metrics_of_different_runs_are_drawn_on_one_axis(merged, tmp_path):
+    page = merged.plot(["CACHE", "HELD"]).write_html(tmp_path / "merged.html").read_text()
+    assert "CACHE and HELD of the merged trace" in page
+    assert repr(merged.plot()) != repr(merged.plot("CACHE"))
+    with pytest.raises(DataError, match="no plotted run has metric 'NONE'"):
+        merged.plot("NONE")
+
+
 def test_nothing_to_merge_is_refused():
     with pytest.raises(DataError, match="no trace to merge"):
         merge([])

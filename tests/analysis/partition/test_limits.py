@@ -45,7 +45,9 @@ def test_hours_that_are_kept_for_certification_are_named():
     limits = Limits(SearchSettings(max_hours=1), lambda: now[0])
     now[0], limits.runs = 1800.0, 10
     limits.require(5, reserve=5)
-    with pytest.raises(Stop, match=r"the next 5 runs would take about 0\.25 h; 0\.5 h are reserved for certification"):
+    with pytest.raises(
+        Stop, match=r"the next 5 runs would take about 15 min 0 s; 30 min 0 s are reserved for certification"
+    ):
         limits.require(5, reserve=20)
 
 
@@ -64,9 +66,9 @@ def test_a_forecast_rises_from_low_to_high_and_with_passes(strategy):
     assert one.hours_expected is None
 
 
-def test_a_forecast_keeps_the_limits_and_tells_hours():
+def test_a_forecast_keeps_both_limits_and_tells_hours():
     found = forecast(20, settings=SearchSettings(max_runs=100, seconds_per_run=36, max_hours=0.5))
-    assert (found.low, found.expected, found.high) == (20, 100, 100)
+    assert (found.low, found.expected, found.high) == (20, 50, 50)
     assert (found.hours_low, found.hours_expected, found.hours_high) == (0.2, 0.5, 0.5)
 
 
