@@ -20,9 +20,10 @@ from unperturbed.analysis.partition import (
 )
 from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
+from unperturbed.analysis.rewriting import MOST_ADDED
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import listing, percent
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, prepare_campaign
 from unperturbed.harness.campaign.plan import baselines_alone
@@ -269,8 +270,15 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
 
 
 def spec_notes(spec: CampaignSpec, plan: Plan) -> tuple[str, ...]:
-    """Return notes on settings of the spec: `doses` is not in the plan, and varied layouts may certify more."""
+    """Return notes on settings of the spec: tolerances of totals, `doses`, and layouts that may certify more."""
     notes = []
+    tolerance = spec.analysis.totals.get("PAPI_TOT_INS", spec.analysis.totals.get("default", MOST_ADDED))
+    added = [(each.name, each.cost.instructions) for each in (*plan.families, *plan.subsets)]
+    if heavy := [f"{name} {percent(share)}" for name, share in added if share is not None and abs(share) > tolerance]:
+        notes.append(
+            f"Certificates are about correlations, not about totals: {listing(heavy)} instructions, where the "
+            f"tolerance is {percent(tolerance).removeprefix('+')}. Take totals from the baseline's runs."
+        )
     if spec.campaign.doses:
         notes.append(
             "`doses` is ignored and not in the plan: builds with several increments for each event execute more "

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ import yaml
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.harness.phases_campaign import unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
+from unperturbed.analysis.partition import Cost
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import places_of
 from unperturbed.harness.spec.load import load_spec
@@ -143,6 +145,26 @@ def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search
     assert "not finished" in limited.stdout
 
 
+def found_plan(families: int, subsets: int, undecided: int = 0, *, added: float | None = 0.0) -> Any:
+    """Return what notes on a plan read; `added`: instructions of each family."""
+    family, subset = (SimpleNamespace(name=name, cost=Cost(share)) for name, share in (("f", added), ("s", 0.001)))
+    return SimpleNamespace(families=(family,) * families, subsets=(subset,) * subsets, undecided=(0,) * undecided)
+
+
+@pytest.mark.parametrize(
+    ("added", "totals", "is_said"), [(0.035, {}, True), (0.035, {"default": "5 %"}, False), (None, {}, False)]
+)
+def test_a_certified_build_with_other_totals_is_named(
+    tmp_path: Path, added: float | None, totals: dict[str, str], *, is_said: bool
+) -> None:
+    spec = load_spec(write_spec(tmp_path, analysis__totals=totals))
+    notes = [" ".join(note.split()) for note in spec_notes(spec, found_plan(1, 1, added=added))]
+    said = [
+        note for note in notes if note.startswith("Certificates are about correlations, not about totals: f +3.5 %")
+    ]
+    assert bool(said) == is_said
+
+
 @pytest.mark.parametrize(
     ("layouts", "families", "subsets", "undecided", "is_said"),
     [
@@ -157,5 +179,5 @@ def test_a_search_with_one_layout_names_the_setting_that_may_certify_more(
     tmp_path: Path, layouts: str, families: int, subsets: int, undecided: int, *, is_said: bool
 ) -> None:
     spec = load_spec(write_spec(tmp_path, campaign__layouts=layouts))
-    found = SimpleNamespace(families=(0,) * families, subsets=(0,) * subsets, undecided=(0,) * undecided)
+    found = found_plan(families, subsets, undecided)
     assert any("layouts: varied" in " ".join(note.split()) for note in spec_notes(spec, found)) == is_said
