@@ -178,8 +178,8 @@ def trust_section(view: ReportView) -> Html | None:
         tag(
             "p",
             tag("b", agreement_sentence(rows) if comparing else trust_sentence(rows, len(columns))),
-            " Each cell shows the most serious verdict on the metric's correlations, and how many of its checks have this "
-            "verdict. Click a cell for the worst change.",
+            " Each cell shows the most serious verdict on the metric's correlations, and how many of its checks have "
+            "this verdict. Click a cell for the worst change.",
             *([" Totals are judged ", tag("a", "below", href="#totals"), "."] if view.content.totals else []),
         ),
         [tag("p", said, class_="note") for said in anchor_notes(columns)],
