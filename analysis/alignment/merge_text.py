@@ -85,7 +85,7 @@ def merge_table(merged: MergedTrace, rejected: tuple[str, ...] = ()) -> Table:
     for source in merged.sources:
         bad = source.configuration in rejected
         title = Cell(f"{source.title} {BAD} perturbed", "bad") if bad else source.title
-        run = f"{source.run} of {source.repetitions}" + (" (reference)" if source.alignment is None else "")
+        run = f"{source.run}, one of {source.repetitions}" + (" (reference)" if source.alignment is None else "")
         spread = ["–", "–"]
         if source.spread is not None:
             spread = [f"{value:.1f}" for value in np.quantile(source.spread, (0.5, 0.9)).tolist()]

@@ -144,7 +144,7 @@ def totals_advice(name: str, changes: Sequence[TotalChange], reference: str, *, 
     if beyond:
         more = "by more than the tolerance"
         said.append(
-            f"Do not use totals of {name} for {reference}: {listing(beyond)} {_differs(beyond)} {more}."
+            f"Totals of {name} and {reference} are not the same: {listing(beyond)} {_differs(beyond)} {more}."
             if setup
             else f"Take totals from the {reference} runs, not from those of {name}: {listing(beyond)} changed {more}."
         )

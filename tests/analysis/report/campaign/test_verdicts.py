@@ -253,7 +253,7 @@ def test_advice_for_unperturbed_correlations_names_totals_that_changed():
     said = verdicts.advice(other, replace(content(), totals={"B": changed[:1]}))
     assert said == (
         "The correlations of B are valid for A too.",
-        "Do not use totals of B for A: mispredicted branches differ by more than the tolerance.",
+        "Totals of B and A are not the same: mispredicted branches differ by more than the tolerance.",
     )
     times = replace(content(), totals={"calls": changed[2:]})  # as in the verdict on all totals
     assert verdicts.advice(calls, times) == ("Nothing: use the numbers of these runs.",)
