@@ -8,8 +8,9 @@ not tell why.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -26,6 +27,8 @@ MOST_ADDED = 0.01
 _NOTABLE = 1e-4
 """Minimum share of a run's instructions by which a function must differ to be named."""
 
+
+_CLONE = re.compile(r"(?:\.(?:constprop|isra|part|cold|lto_priv|localalias|llvm)(?:\.\d+)*)+$")
 
 _KINDS = {
     "vector": "vector instructions",
@@ -60,6 +63,13 @@ class FunctionCost:
         return f"{self.name} of {PurePath(self.file).name}" if self.file.startswith("/") else self.name
 
 
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
+
+
 @dataclass(frozen=True)
 class Rewriting:
     """Instructions that the rewriting of a program adds to a run."""
@@ -78,17 +88,23 @@ class Rewriting:
         kinds: Mapping[tuple[str, str], Mapping[str, int]],
         per_event: int = 1,
     ) -> Rewriting:
-        """Compare two runs: instructions by file and function; no-ops also by metric, all others also by kind."""
+        """Compare two runs: instructions by file and function; no-ops also by metric, all others also by kind.
+
+        Parts and clones that the compiler makes of a function (`probe.isra.0`) belong to it.
+        """
+        parts: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for key in {*before, *after}:
+            parts[key[0], _CLONE.sub("", key[1])].append(key)
         costs = [
             FunctionCost(
-                key[1],
-                key[0],
-                before.get(key, 0),
-                after.get(key, 0),
-                dict(no_ops.get(key, {})),
-                dict(kinds.get(key, {})),
+                name,
+                file,
+                sum(before.get(key, 0) for key in keys),
+                sum(after.get(key, 0) for key in keys),
+                _summed(no_ops.get(key, {}) for key in keys),
+                _summed(kinds.get(key, {}) for key in keys),
             )
-            for key in sorted({*before, *after})
+            for (file, name), keys in sorted(parts.items())
         ]
         whole = sum(before.values())
         # Of the host's libraries, some functions differ by a few instructions in any two runs.

@@ -53,6 +53,19 @@ def test_functions_without_a_place_are_not_the_compilers_work() -> None:
     assert Rewriting.from_dict(added.to_dict()) == added
 
 
+def test_clones_and_parts_are_their_function() -> None:
+    """A function that counts is no longer cloned: it has not lost code and won as much elsewhere."""
+    before = {("prog", "probe.isra.0"): 900, ("prog", "main"): 100}
+    after = {("prog", "probe"): 880, ("prog", "probe.cold"): 60, ("prog", "main"): 100}
+    no_ops, kinds = (
+        {("prog", "probe"): {"probes": 30}},
+        {("prog", "probe"): {"call": 4}, ("prog", "probe.cold"): {"call": 6}},
+    )
+    (probe,) = Rewriting.of(before, after, no_ops, kinds).functions
+    assert (probe.name, probe.before, probe.after, probe.by_compiler) == ("probe", 900, 940, 10)
+    assert (probe.no_ops, probe.kinds) == ({"probes": 30}, {"call": 10})
+
+
 def test_subsets_are_split_into_few_builds_with_few_no_ops() -> None:
     no_ops = {("prog", "walk"): {"a": 2, "b": 4, "c": 40, "d": 5, "e": 3}}
     added = Rewriting.of({("prog", "walk"): 1000}, {("prog", "walk"): 1054}, no_ops, {})

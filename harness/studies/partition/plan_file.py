@@ -15,6 +15,7 @@ from unperturbed.analysis.partition import CertifiedSubset, Plan
 from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.common.scratch import write_whole
+from unperturbed.common.wording import percent
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import DEFAULT_RUNS
 
@@ -113,7 +114,7 @@ def _evidence(subset: CertifiedSubset) -> str:
             f"; largest possible change: {widest.label} ({widest.check}), within {widest.low:+.3f} … {widest.high:+.3f}"
         )
     if subset.cost.instructions is not None:
-        sentence += f"; instructions {subset.cost.instructions:+.2%}"
+        sentence += f"; instructions {percent(subset.cost.instructions)}"
     return sentence
 
 
