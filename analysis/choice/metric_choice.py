@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from unperturbed.common.table import Table
 
+_CYCLES = "PAPI_TOT_CYC"
 _INTERVALS_EACH = 10
 """Intervals in a run for each chosen metric: with fewer, a fit begins to describe the intervals themselves."""
 
@@ -215,9 +216,14 @@ def choose_metrics(
         cost,
         scale,
         (*left_out, *excluded),
-        (*notes, *say_few_vary(values, names), *limit),
+        (*notes, *_say_of_cycles(names, simulated), *say_few_vary(values, names), *limit),
         hours,
     )
+
+
+def _say_of_cycles(names: Sequence[str], simulated: Sequence[str]) -> Iterator[str]:
+    if _CYCLES in names and _CYCLES in simulated:
+        yield f"{_CYCLES} is simulated: a formula of other events, which therefore predict it."
 
 
 def _require_enough(runs: Mapping[str, FloatArray]) -> None:

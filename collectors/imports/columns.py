@@ -49,6 +49,8 @@ _OPTIONS: Mapping[str, str] = {
 }
 
 _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
+_OF_LEVELS = frozenset({"%", "°C", "degC", "C", "V", "A", "W", "mW", "kW", "Hz", "kHz", "MHz", "GHz"})
+"""Units of what is no count."""
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
@@ -98,6 +100,9 @@ class _Columns(Table):
             or Metric(name, known_kind(name) or kind, read.unit or self.units.get(name) or unit, semantics, source)
             for name, read in numbers.items()
         ]
+        levels = [f"{each.name} ({each.unit})" for each in metrics if each.unit in _OF_LEVELS]
+        if levels and meant == "counts":
+            guesses.append(f"{listing(levels)}: read as counts; for levels and rates, import with values=gauge")
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")

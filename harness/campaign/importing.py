@@ -14,7 +14,7 @@ import yaml
 
 from unperturbed.collectors.data import Kind, Trace
 from unperturbed.collectors.data.trace import SCALING
-from unperturbed.collectors.imports import find_files, find_format, read_traces, recognise
+from unperturbed.collectors.imports import ImportFormat, find_files, find_format, read_traces, recognise
 from unperturbed.common.scratch import scratch_folder
 from unperturbed.common.wording import counted, did_you_mean, first_of, listing
 from unperturbed.errors import DataError, SpecError
@@ -39,6 +39,17 @@ class Group:
     files: Sequence[str]  # Paths, folders and patterns
 
 
+def format_with_intervals(name: str) -> ImportFormat:
+    """Return a format by its name; refuse one whose files have totals of whole runs."""
+    chosen = find_format(name)
+    if chosen.whole_runs:
+        raise SpecError(
+            f"{chosen.title} has totals of whole runs, and a campaign needs intervals: to compare two recordings, use "
+            f"`unperturbed check --from {chosen.name} --baseline FILES --checked FILES`"
+        )
+    return chosen
+
+
 def import_campaign(
     format: str,  # noqa: A002
     groups: Sequence[Group],
@@ -53,12 +64,7 @@ def import_campaign(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is a file" if not folder.is_dir() else "is not empty"
         raise SpecError(f"{folder} {what}: choose a new folder for the campaign")
-    chosen = find_format(format)
-    if chosen.whole_runs:
-        raise SpecError(
-            f"{chosen.title} has totals of whole runs, and a campaign needs intervals: to compare two recordings, use "
-            f"`unperturbed check --from {chosen.name} --baseline FILES --checked FILES`"
-        )
+    chosen = format_with_intervals(format)
     by_configuration = _read(format, groups, options or {})
     ordered = _with_baseline_first(by_configuration, baseline)
     renamed = [f"{name} was imported as the baseline." for name in by_configuration if name not in ordered]

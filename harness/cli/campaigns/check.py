@@ -158,8 +158,14 @@ def _check_imported(arguments: argparse.Namespace) -> int:
     from unperturbed.harness.results.recorded import recorded_campaign
 
     if arguments.format is None or not arguments.baseline or not arguments.checked:
+        benchmarks = arguments.format is not None and find_format(arguments.format).whole_runs
+        of_one = (
+            "; two benchmarks of one file: give it twice, with --option baseline=NAME --option checked=NAME"
+            if benchmarks
+            else ""
+        )
         raise SpecError(
-            "runs that other tools recorded need three options: --from FORMAT --baseline FILES --checked FILES"
+            "runs that other tools recorded need three options: --from FORMAT --baseline FILES --checked FILES" + of_one
         )
     if arguments.campaign is not None or arguments.open:
         what = "--open" if arguments.campaign is None else str(arguments.campaign)

@@ -54,7 +54,7 @@ class Command:
     def run(self, arguments: argparse.Namespace) -> int:
         """Import the runs and write the campaign; return 0."""
         from unperturbed.common.wording import counted
-        from unperturbed.harness.campaign.importing import import_campaign
+        from unperturbed.harness.campaign.importing import format_with_intervals, import_campaign
 
         if arguments.format == "list":
             return _show_formats()
@@ -65,6 +65,7 @@ class Command:
         rest.add_argument("-v", "--verbose", action="store_true")
         rest.add_argument("--quiet", action="store_true")
         rest.parse_args(options, namespace=arguments)
+        format_with_intervals(name)
         if arguments.out is None:
             raise SpecError("the folder of the new campaign is missing: give -o CAMPAIGN")
         made = import_campaign(

@@ -251,6 +251,14 @@ def test_negative_values_keep_their_scale() -> None:
     assert rescale(values, "count") is values
 
 
+def test_cycles_that_are_a_formula_are_said_to_be_predicted() -> None:
+    runs = {name: values[:, :3] for name, values in _noise(np.random.default_rng(6), 9).items()}
+    names = ["PAPI_TOT_CYC", "a", "b"]
+    for simulated in ((), names):
+        choice = choose_metrics(runs, names, target=0.95, cost=COST, simulated=simulated)
+        assert any("PAPI_TOT_CYC is simulated" in note for note in choice.notes) == bool(simulated)
+
+
 def test_metrics_that_vary_at_the_ends_alone_are_named() -> None:
     runs = _noise(np.random.default_rng(5), 9)
     for values in runs.values():

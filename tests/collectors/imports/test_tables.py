@@ -115,6 +115,15 @@ def test_times_have_the_unit_of_the_line_below_the_names(tmp_path: Path, name: s
     assert trace.metrics["x"].unit == ("MiB" if unit else "events")
 
 
+def test_levels_that_are_read_as_counts_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "time;load;heat\n1;40 %;51 °C\n2;45 %;52 °C\n")
+    (trace,) = read_traces(path)
+    said = "load (%) and heat (°C): read as counts; for levels and rates, import with values=gauge"
+    assert trace.attributes["notes"] == [said]
+    (trace,) = read_traces(path, "csv", values="gauge")
+    assert trace.attributes["notes"] == []
+
+
 def test_an_unknown_unit_of_times_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"gives the times of time in 'd': name their unit with unit="):
         read_traces(write(tmp_path, "time;x\n(d);(MiB)\n1.5;1\n3;2\n"), "csv")
