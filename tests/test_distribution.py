@@ -16,6 +16,7 @@ import yaml
 
 from tests.harness.phases_campaign import unperturbed
 from tools.checks.distribution import dead_links, named_files
+from tools.site import glossary
 from unperturbed.common.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +77,12 @@ def test_the_manual_page_is_up_to_date(tmp_path: Path) -> None:
     shown = unperturbed(tmp_path, "manual").stdout
     assert (ROOT / "docs" / "unperturbed.1").read_text() == shown, (
         "docs/unperturbed.1 is stale; write it again: unperturbed manual > docs/unperturbed.1"
+    )
+
+
+def test_the_glossary_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "reference" / "glossary.md").read_text() == glossary(), (
+        "docs/reference/glossary.md is stale: CONTRIBUTING.md has the command that writes it again"
     )
 
 

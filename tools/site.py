@@ -2,8 +2,8 @@
 
     python -m tools.site
 
-Made from the code are the library, a page a package, and the glossary: a name that a package offers is on its page the
-same day. The notebook tutorial is executed, and an error in it is the error of this command. What then turns the pages
+Made from the code is the library, a page a package: a name that a package offers is on its page the same day. The
+glossary is made from the code too, and committed, as pages of a checkout link to it. The notebook tutorial is executed, and an error in it is the error of this command. What then turns the pages
 into a site (mkdocs.yml) knows nothing of it.
 """
 
@@ -39,7 +39,6 @@ def write(folder: Path) -> None:
     reference = folder / "reference"
     (reference / "api").mkdir()
     (reference / "api" / "index.md").write_text(index(), encoding="utf-8")
-    (reference / "glossary.md").write_text(glossary(), encoding="utf-8")
     for package in PACKAGES:
         (reference / "api" / f"{package}.md").write_text(page(package), encoding="utf-8")
 
