@@ -3,8 +3,8 @@
     python -m tools.site
 
 Made from the code is the library, a page a package: a name that a package offers is on its page the same day. The
-glossary is made from the code too, and committed, as pages of a checkout link to it. The notebook tutorial is executed, and an error in it is the error of this command. What then turns the pages
-into a site (mkdocs.yml) knows nothing of it.
+glossary is made from the code too, and committed, as pages of a checkout link to it. The notebook tutorial is executed,
+and an error in it is the error of this command. What then turns the pages into a site (mkdocs.yml) knows nothing of it.
 """
 
 from __future__ import annotations
