@@ -168,6 +168,8 @@ def _usual(texts: Collection[pl.Series], separator: str) -> Comma:
 
 def _likely_comma(text: pl.Series) -> Comma | None:
     """Return "thousands" if all numbers of a column from 1,000 on have a comma, and none below has; else None."""
+    if not bool(text.str.contains(",", literal=True).any()):
+        return None
     bodies = text.str.extract(_NUMBER, 2).drop_nulls()
     large, small = (bodies.str.contains(form) for form in (_GROUPED, _SMALL))
     return "thousands" if large.any() and small.any() and bool((large | small).all()) else None
