@@ -409,7 +409,7 @@ def _unfinished(plan: Plan) -> Html | None:
     if plan.complete:
         return None
     go_on = "Repeat the command to continue the search" + (
-        ", with a higher limit." if plan.stopped.removeprefix("`").startswith("max_") else "."
+        ", with a higher limit." if plan.stopped.startswith("`max_runs`") else "."
     )
     return tag(
         "aside",

@@ -185,7 +185,7 @@ def _show_plan(plan: Plan, folder: Path, outcome: Partitioned) -> None:
     for left in plan.undecided:
         console.say(f"[yellow]{UNDECIDED} {escape(', '.join(left.metrics))}[/yellow]: {escape(left.reason)}")
     if not plan.complete:
-        go_on = ", with a higher limit" if plan.stopped.startswith("max_") else ""
+        go_on = ", with a higher limit" if plan.stopped.startswith("`max_runs`") else ""
         console.say(f"[yellow]not finished:[/yellow] {escape(plan.stopped)}; repeat the command to continue{go_on}")
     for note in outcome.notes:
         console.say(f"[dim]note:[/dim] {escape(note)}")

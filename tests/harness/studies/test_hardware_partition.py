@@ -28,6 +28,7 @@ def test_passes_fit_the_counters_are_certified_and_the_plan_has_them(tmp_path: P
     stopped = unperturbed(tmp_path, *command, "--max-runs", "4")
     assert stopped.returncode == 4, stopped.stderr
     assert "not finished: `max_runs` is 4" in stopped.stdout
+    assert "repeat the command to continue, with a higher limit" in " ".join(stopped.stdout.split())
     before = done_runs(campaign)
     found = unperturbed(tmp_path, *command)
     assert found.returncode == 0, found.stderr
