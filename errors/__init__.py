@@ -65,6 +65,16 @@ class MissingExtraError(HostError, ImportError):
 
 
 class RunError(UnperturbedError):
-    """The measured program, or its build, failed."""
+    """The measured program, or its build, failed.
+
+    Attributes
+    ----------
+    recurs : bool
+        Whether a run fails in this way each time, so that another attempt is in vain.
+    """
 
     exit_code = 1
+
+    def __init__(self, *arguments: object, recurs: bool = False) -> None:
+        super().__init__(*arguments)
+        self.recurs = recurs

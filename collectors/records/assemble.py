@@ -245,7 +245,7 @@ def _check(
         )
     for mark, sentence in _FATAL.items():
         if mark in records.marks and (within or mark not in _SPOILS_SOFTWARE):
-            raise RunError(f"{counted}{sentence}")
+            raise RunError(f"{counted}{sentence}", recurs=mark not in _BY_CHANCE)
     if Mark.EXEC in records.marks and not records.wall_ns:
         raise RunError(
             "the program replaced itself with another program, or started itself again (exec), which ended its "
@@ -283,7 +283,7 @@ def _check_further(records: Records) -> None:
         raise RunError(f"{who}the sampler failed: {records.message}")
     for mark, sentence in _FATAL.items():
         if mark in records.marks:
-            raise RunError(f"{who}{sentence}")
+            raise RunError(f"{who}{sentence}", recurs=mark not in _BY_CHANCE)
     if records.lost:
         raise RunError(f"{who}the record file was full. Use a longer interval")
     if records.unread > _UNREAD_SHARE * len(records.rows) + 1:
@@ -303,6 +303,8 @@ _UNREAD_SHARE = 0.05
 """Tolerated share of failed readings: counts are cumulative, so a failed reading joins two intervals but loses none."""
 
 _SPOILS_SOFTWARE = Mark.EXEC | Mark.SHARED_FORK | Mark.UNSHARED
+_BY_CHANCE = Mark.UNCOUNTED | Mark.SIGNAL_BLOCKED | Mark.FROZEN
+"""Marks that the next attempt may not have."""
 _FATAL: Mapping[Mark, str] = {
     Mark.EXEC: "the program replaced itself with another program (exec), which ended its counters. Measure that other "
     "program directly",

@@ -278,12 +278,15 @@ class RunQueue:
                 done = self.make(run, Attempt(folder, number, host_before))
             except RunError as error:
                 took = time.monotonic() - started
-                self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=number == last)
+                final = error.recurs or number == last
+                self.manifest.fail(run, seconds=took, error=str(error), host=host.state(), final=final)
                 self.progress.failed(run, number, str(error))
                 # Keep the failed attempt's files for the user, in another folder than the next attempt's.
                 kept = folder.with_name(f"{folder.name}-failed-{number}")
                 shutil.rmtree(kept, ignore_errors=True)
                 folder.rename(kept)
+                if final:
+                    break
             else:
                 took = time.monotonic() - started
                 self.manifest.finish(

@@ -80,6 +80,27 @@ def test_several_threads_are_refused_by_the_simulator(tmp_path: Path) -> None:
     assert "the program started threads, and the simulator cannot separate what others count" in told
 
 
+def test_a_run_that_fails_each_time_is_made_once(tmp_path: Path) -> None:
+    spec = with_regions(tmp_path, "builds: one, retries: 3, subsets: {within: [block_ins, block_mis, compares, draws]}")
+    text = (tmp_path / "program.c").read_text()
+    text = text.replace(
+        "static unsigned seed", "#include <setjmp.h>\nstatic jmp_buf place;\nstatic long last;\nstatic unsigned seed"
+    )
+    text = text.replace("static long block", "__attribute__((noinline)) static void block")
+    text = text.replace("    return sum;\n}\nint main", "    last = sum;\n    longjmp(place, 1);\n}\nint main")
+    text = text.replace(
+        "long sum = 0;\n    for (int i = 0; i < 405", "volatile long sum = 0;\n    for (volatile int i = 0; i < 405"
+    )
+    text = text.replace(
+        "sum += block(20 + i * 37 % 90 + (i / 100 % 2) * 60);",
+        "{ if (!setjmp(place)) block(20 + i * 37 % 90); sum += last; }",
+    )
+    (tmp_path / "program.c").write_text(text)
+    result = unperturbed(tmp_path, "run", spec)
+    assert result.returncode == 1, result.stderr
+    assert "(within, main) have no result after 1 attempt: " in " ".join(result.stderr.split())
+
+
 _OFTEN = """
 #include <stdio.h>
 static volatile long sum;
