@@ -70,7 +70,7 @@ def test_a_cell_is_diagnosed_and_told(recorded: Path) -> None:
     page = evaluate.page(found, 4, 1.0, "Made by hand.")
     assert (
         "**0 of 2 clean traces are called anomalous. Of 1 noticeable anomalies 1 are found, and the kind of 1 is named "
-        "rightly.**" in page
+        "rightly: at least one of the kinds that a viewer notices is\namong those named" in page
     )
     assert "| drop coded | 0.5 probability | 1 | 1 | 1 | 1 | 1 |" in page
     assert "| lost events, noticeable | 1 | 0 | 0 | 1 | 0 | 0 | 1 | 0 | 0 | 0 |" in page
