@@ -46,8 +46,9 @@ def test_the_section_says_which_changes_counting_makes(tmp_path: Path, monkeypat
     assert changed >= 4
     assert (
         f"**By separate builds, {changed} of 495 changes in 9 steps are perturbed, {changed} of them in the step's "
-        f"sham too. By one build, {changed} are perturbed against the baseline, 0 by the rewriting alone, and {changed} "
-        f"by the counting. Of the latter, {changed} are among the {changed}, and {changed} among the {changed}.**"
+        f"sham too. By one build, {changed} are perturbed against the baseline, 0 by the rewriting alone, and "
+        f"{changed} by the counting. Of the latter, {changed} are among the {changed}, and {changed} among the "
+        f"{changed}.**"
     ) in text
     (row,) = (line for line in text.splitlines() if line.startswith("| bzip2 | runs | 80,000 |"))
     assert row.split(" | ")[3:8] == [f"{changed}", f"{changed}", f"{changed}", "0", f"{changed}"]
