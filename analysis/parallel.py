@@ -158,7 +158,7 @@ def choose_workers(workers: int | None = None, *, kernels: bool = True, seconds:
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"`workers` is {workers}: use 1 or more, or None")
     is_loaded = "joblib" in sys.modules  # if joblib is not loaded, nobody configured it
-    if seconds < _WORTH_S or not (kernels or workers is not None or is_loaded) or (workers == 1 and not is_loaded):
+    if seconds < _WORTH_S or (not is_loaded and (workers == 1 or (workers is None and not kernels))):
         return Workers(1)
     parallel = load_library("joblib.parallel")  # loads slowly
     backend, configured = parallel.get_active_backend()

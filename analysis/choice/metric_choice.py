@@ -14,7 +14,7 @@ from unperturbed.analysis.choice.clusters import Tree, join
 from unperturbed.analysis.choice.held_back import Prediction, Step, judge_choices
 from unperturbed.analysis.choice.moments import FloatArray, Moments, Scale, rescale
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
-from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS, say_few_vary
+from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS, few_interval_notes
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result, plain
 from unperturbed.common.wording import counted, duration
@@ -216,12 +216,12 @@ def choose_metrics(
         cost,
         scale,
         (*left_out, *excluded),
-        (*notes, *_say_of_cycles(names, simulated), *say_few_vary(values, names), *limit),
+        (*notes, *_cycle_notes(names, simulated), *few_interval_notes(values, names), *limit),
         hours,
     )
 
 
-def _say_of_cycles(names: Sequence[str], simulated: Sequence[str]) -> Iterator[str]:
+def _cycle_notes(names: Sequence[str], simulated: Sequence[str]) -> Iterator[str]:
     if _CYCLES in names and _CYCLES in simulated:
         yield f"{_CYCLES} is simulated: a formula of other events, which therefore predict it."
 

@@ -197,7 +197,7 @@ def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> d
     }
 
 
-def say_few_vary(runs: Sequence[FloatArray], metrics: Sequence[str]) -> Iterator[str]:
+def few_interval_notes(runs: Sequence[FloatArray], metrics: Sequence[str]) -> Iterator[str]:
     """Yield a sentence about the metrics that have one value in nearly all intervals of every run, but not in all.
 
     `runs`: Values of each run, (intervals, metrics).

@@ -78,7 +78,7 @@ class _Columns(Table):
         frame, path, options = self.frame, self.path, self.options
         names, left_out = self._metric_columns(roles)
         timed: list[str] = [role for role in ("time", "begin") if role in roles]
-        factor = UNITS[common_options(options, path, "unit", tuple(UNITS), self._unit_of_times(roles["time"], options))]
+        factor = self._unit_of_times(roles["time"])
         times = {role: self.times(roles[role], role, factor, is_given="unit" in options) for role in timed}
         advice = "" if "metrics" in options else "; if the column is no metric, name those that are with metrics=A,B"
         numbers = {name: self.read(name, advice=advice) for name in names}
@@ -112,16 +112,20 @@ class _Columns(Table):
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
 
-    def _unit_of_times(self, name: str, options: Mapping[str, str]) -> str:
-        """Return the unit of a column of times by the line below the names or by its name; by default seconds."""
+    def _unit_of_times(self, name: str) -> int:
+        """Return the unit [ns] of a column of times: as asked, below its name, in its name, or a second."""
+        from unperturbed.common.reading.cells import TIMES_NS  # noqa: PLC0415  loads polars
+
         ending = re.search(rf"[_\[( ]({'|'.join(UNITS)})[\])]?$", name)
-        below = self.units.get(name, "").strip("()[] ").replace("µ", "u").replace("μ", "u")
-        if below and below not in UNITS and "unit" not in options:
+        usual = ending[1] if ending else "s"
+        below = self.units.get(name, "").strip("()[] ")
+        if not below or "unit" in self.options:
+            return UNITS[common_options(self.options, self.path, "unit", tuple(UNITS), usual)]
+        if below not in TIMES_NS:
             refuse(
-                self.path,
-                f"the line below the names gives the times of {name} in {below!r}: name their unit with unit=",
+                self.path, f"the line below the names gives the times of {name} in {below!r}: name their unit: unit="
             )
-        return below or (ending[1] if ending else "s")
+        return TIMES_NS[below]
 
     def _roles(self) -> dict[str, str]:
         """Return the column for each role (`time`, `begin`, `run`, `configuration`) that the table has a column for."""

@@ -6,7 +6,7 @@ The marks of a missing value are those that UCI's tables, spreadsheets, R, panda
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -54,7 +54,7 @@ _BYTES |= {f"{sign}i{end}": 1024.0**power for power, sign in enumerate("KMGT", 1
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _TIMES |= {"nsec": 1e-9, "usec": 1e-6, "msec": 1e-3, "secs": 1.0, "second": 1.0, "seconds": 1.0, "hours": 3600.0}
 _TIMES |= {"mins": 60.0, "minute": 60.0, "minutes": 60.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "d": 86400.0}
-_TIMES_NS = {unit: round(seconds * 1e9) for unit, seconds in _TIMES.items()}
+TIMES_NS = {unit: round(seconds * 1e9) for unit, seconds in _TIMES.items()}
 _HERTZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
 _COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SUMS = {**_COUNTS, "m": 1e6, "MM": 1e6, "bn": 1e9, "B": 1e9}
@@ -133,7 +133,7 @@ def read_columns(
     """
     stripped = {column.name: _stripped(column) for column in frame if column.dtype == pl.String}
     own = {name: _comma(text) for name, text in stripped.items()}
-    usual = _usual(stripped.values(), separator)
+    usual = _usual(own.values(), stripped.values(), separator)
     kept = set(texts)
     series, readings = [], []
     for column in frame:
@@ -152,18 +152,19 @@ def read_columns(
 
 def usual_comma(frame: pl.DataFrame, separator: str) -> Comma:
     """Return what commas of numbers mean in columns that do not show it: what they mean in the rest of the table."""
-    return _usual([_stripped(column) for column in frame if column.dtype == pl.String], separator)
+    texts = [_stripped(column) for column in frame if column.dtype == pl.String]
+    return _usual(map(_comma, texts), texts, separator)
 
 
-def _usual(texts: Collection[pl.Series], separator: str) -> Comma:
-    commas = [text for text in texts if text.str.contains(",", literal=True).any()]
-    if not commas:
-        return "thousands"
-    shown = {comma for comma in map(_comma, commas) if comma}
+def _usual(found: Iterable[Comma | None], texts: Iterable[pl.Series], separator: str) -> Comma:
+    """Return what commas mean where a column does not show it; `found`: what columns show, `texts`: the columns."""
+    shown = {comma for comma in found if comma}
     if len(shown) == 1:
         return shown.pop()
+    if separator != ";":
+        return "thousands"
     points = not shown and any(bool(text.str.extract(_NUMBER, 2).str.contains(_SURELY_POINT).any()) for text in texts)
-    return "decimal" if separator == ";" and not points else "thousands"
+    return "thousands" if points else "decimal"
 
 
 def _likely_comma(text: pl.Series) -> Comma | None:
@@ -225,7 +226,7 @@ def read_durations(column: pl.Series) -> tuple[pl.Series, pl.Series] | None:
         return None
     text = _stripped(column)
     unit = text.str.extract(r"(\p{L}+)$").fill_null("")
-    factors = unit.replace_strict({"": 0, **_TIMES_NS}, default=None, return_dtype=pl.Int64)
+    factors = unit.replace_strict({"": 0, **TIMES_NS}, default=None, return_dtype=pl.Int64)
     return text.str.replace(r"\s*\p{L}+$", ""), factors
 
 

@@ -24,7 +24,7 @@ from unperturbed.analysis.perturbation import (
     inner_by_bootstrap,
     overhead,
 )
-from unperturbed.analysis.perturbation.comparable import compared_pairs, say_few_vary
+from unperturbed.analysis.perturbation.comparable import compared_pairs, few_interval_notes
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.collectors.data import Trace
@@ -90,7 +90,7 @@ def check_runs(
             continue
         pass_ = _Pass(spec, how, name, by_configuration, traces[name], metrics, new_metrics, met, first=not counted)
         _check_pass(pass_, findings)
-        findings.note(*say_few_vary([trace.values(metrics) for trace in baseline_traces], metrics))
+        findings.note(*few_interval_notes([trace.values(metrics) for trace in baseline_traces], metrics))
         counted += new_metrics
         met |= pairs_of(metrics)
     if findings.shared and spec.campaign.layouts == "varied":

@@ -20,7 +20,7 @@ from unperturbed.analysis.partition import (
 )
 from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
-from unperturbed.analysis.rewriting import MOST_ADDED
+from unperturbed.analysis.totals.verdict import tolerance_of
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
 from unperturbed.common.wording import listing, percent
@@ -272,7 +272,7 @@ def build_notes(plan: Plan, family: str) -> tuple[str, ...]:
 def spec_notes(spec: CampaignSpec, plan: Plan) -> tuple[str, ...]:
     """Return notes on settings of the spec: tolerances of totals, `doses`, and layouts that may certify more."""
     notes = []
-    tolerance = spec.analysis.totals.get("PAPI_TOT_INS", spec.analysis.totals.get("default", MOST_ADDED))
+    tolerance = tolerance_of("PAPI_TOT_INS", spec.analysis.totals)
     added = [(each.name, each.cost.instructions) for each in (*plan.families, *plan.subsets)]
     if heavy := [f"{name} {percent(share)}" for name, share in added if share is not None and abs(share) > tolerance]:
         notes.append(

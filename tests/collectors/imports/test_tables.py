@@ -106,7 +106,14 @@ def test_commas_of_numbers_mean_what_they_mean_in_tables_for_models(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("name", "unit", "seconds"),
-    [("time", "(min)", 60), ("time", "ms", 1e-3), ("time", "[µs]", 1e-6), ("time", "h", 3600), ("time_min", "", 60)],
+    [
+        ("time", "(min)", 60),
+        ("time", "(seconds)", 1),
+        ("time", "ms", 1e-3),
+        ("time", "[µs]", 1e-6),
+        ("time", "h", 3600),
+        ("time_min", "", 60),
+    ],
 )
 def test_times_have_the_unit_of_the_line_below_the_names(tmp_path: Path, name: str, unit: str, seconds: float) -> None:
     below = f"{unit};(MiB)\n" if unit else ""
@@ -125,8 +132,8 @@ def test_levels_that_are_read_as_counts_are_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_unit_of_times_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gives the times of time in 'd': name their unit with unit="):
-        read_traces(write(tmp_path, "time;x\n(d);(MiB)\n1.5;1\n3;2\n"), "csv")
+    with pytest.raises(DataError, match=r"gives the times of time in 'MiB': name their unit: unit="):
+        read_traces(write(tmp_path, "time;x\n(MiB);(MiB)\n1.5;1\n3;2\n"), "csv")
 
 
 @pytest.mark.parametrize(
