@@ -239,6 +239,28 @@ static const char *stack_of(const ucontext_t *context)
 #endif
 }
 
+/* `plain`: as for `write_one`, and intervals end by time. */
+static inline __attribute__((always_inline)) void tick(struct unperturbed_sampler *sampler, const siginfo_t *info,
+                                                       void *context, int plain)
+{
+    sampler->busy = 1;
+    unperturbed_apart++;
+    int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
+    if (plain)
+        write_one(sampler, info->si_overrun, 1);
+    else if (unperturbed_header->clock == CLOCK_IS_EVENT)
+        tick_of_an_event(sampler);
+    else if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
+        tick_of_a_simulator(sampler, info->si_overrun, context);
+    else
+        write_record(sampler, info->si_overrun);
+    if (forbidden)
+        pthread_setcancelstate(before, NULL);
+    errno = saved;
+    unperturbed_apart--;
+    sampler->busy = 0;
+}
+
 static void on_tick(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
@@ -260,20 +282,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
         sampler->regions.late += 1 + info->si_overrun * (info->si_code == SI_TIMER);
         return;
     }
-    sampler->busy = 1;
-    unperturbed_apart++;
-    int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
-    if (unperturbed_header->clock == CLOCK_IS_EVENT)
-        tick_of_an_event(sampler);
-    else if (is_simulated() || unperturbed_header->clock == CLOCK_IS_WORK)
-        tick_of_a_simulator(sampler, info->si_overrun, context);
-    else
-        write_record(sampler, info->si_overrun);
-    if (forbidden)
-        pthread_setcancelstate(before, NULL);
-    errno = saved;
-    unperturbed_apart--;
-    sampler->busy = 0;
+    tick(sampler, info, context, 0);
 }
 
 /* The same where intervals end by time, counts are not simulated and there are no regions, in fewer instructions. */
@@ -284,15 +293,7 @@ static void on_plain_tick(int signal, siginfo_t *info, void *context)
         on_tick(signal, info, context);
         return;
     }
-    sampler->busy = 1;
-    unperturbed_apart++;
-    int saved = errno, before, forbidden = forbid_cancelling(sampler, &before);
-    write_one(sampler, info->si_overrun, 1);
-    if (forbidden)
-        pthread_setcancelstate(before, NULL);
-    errno = saved;
-    unperturbed_apart--;
-    sampler->busy = 0;
+    tick(sampler, info, context, 1);
 }
 
 void unperturbed_jump(const char *stack, const char *place)
