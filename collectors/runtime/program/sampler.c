@@ -206,6 +206,7 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
     if (is_work) {
         if (sampler->quanta.log >= 0)
             ask_for_statistics();
+        sampler->quanta.left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
         set_timer(sampler);
     }
 }

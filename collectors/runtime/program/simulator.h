@@ -26,12 +26,13 @@
 #define VALGRIND_MONITOR_COMMAND(command) ((void)(command))
 #endif
 
-/* Far shorter than a simulator's quantum, so one tick is pending at the end of each quantum. Every tick rearms the
- * timer, but on a busy host a second tick may be pending when the handler returns: valgrind then checks for signals,
- * and delivers this tick before the program continues. A tick that detects this doubles the time. */
+/* The first tick's time. Every tick rearms the timer, but on a busy host a second tick may be pending when the handler
+ * returns: valgrind then checks for signals, and delivers this tick before the program continues. A tick that detects this
+ * doubles the time. */
 #define WORK_TICK_NS 200000
-#define SHORTEST_TICK_NS 50000 /* if the next tick makes up for a lost one: the sooner, the better */
+#define SHORTEST_TICK_NS 50000
 #define LONGEST_TICK_NS 6400000
+#define RECENT 8           /* quanta whose speeds tell when the next tick must come */
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
@@ -50,6 +51,7 @@ struct quanta {
     uint64_t first;                /* the current quantum's first block */
     uint64_t entered, left;        /* block at entry to the last tick's handler, and at its return */
     uint64_t edge;                 /* blocks of a tick before `entered` and after `left` */
+    int early;                     /* first ticks, in immediate succession, which measure `edge` */
     uint64_t handled;              /* blocks taken by ticks, minus those reserved for them */
     uint64_t counted;              /* quanta that have ended or were about to end */
     uint64_t count;                /* quanta since the last record */
@@ -57,6 +59,10 @@ struct quanta {
     uint64_t calls;                /* ticks caused by a system call instead */
     uint64_t stood;                /* ticks in immediate succession during one system call */
     uint64_t waited;               /* blocks of the current quantum that such ticks executed */
+    uint64_t paced;                /* the first tick's block in the current quantum */
+    uint64_t spent_ns, left_ns;    /* CPU time since, without ticks; at the last tick's return */
+    uint64_t recent_ps[RECENT];    /* time of a block, in ps, in recent quanta */
+    uint64_t block_ps;             /* the shortest of them */
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
 };
 
@@ -168,16 +174,30 @@ static APART int open_log(void)
 static APART uint64_t number_ending(const char *text, const char *at)
 {
     uint64_t number = 0, power = 1;
-    for (; at > text && (at[-1] == ',' || (at[-1] >= '0' && at[-1] <= '9')); at--)
-        if (at[-1] != ',') {
-            number += (uint64_t)(at[-1] - '0') * power;
-            power *= 10;
-        }
+    for (; at - text >= 4 && at[-4] == ','; at -= 4, power *= 1000)
+        number += (uint64_t)(100 * at[-3] + 10 * at[-2] + at[-1] - 111 * '0') * power;
+    for (; at > text && at[-1] >= '0' && at[-1] <= '9'; at--, power *= 10)
+        number += (uint64_t)(at[-1] - '0') * power;
     return number;
 }
 
 /* Makes valgrind write its statistics to its log. */
 static APART void ask_for_statistics(void) { VALGRIND_MONITOR_COMMAND("v.info stats"); }
+
+/* Finds a text of at least 8 characters: where it was last time, or up to 4 characters later, as numbers before it become
+ * longer; a search of all the text would take a hundredth of a quantum. NULL: it is not there. */
+static APART const char *find_again(const char *text, size_t length, const char *sought, size_t *place)
+{
+    enum { ENOUGH = 8, LATER = 4 };
+    for (size_t at = *place; at <= *place + LATER && at + ENOUGH <= length; at++)
+        if (memcmp(text + at, sought, ENOUGH) == 0) {
+            *place = at;
+            return text + at;
+        }
+    const char *found = memmem(text, length, sought, strlen(sought));
+    *place = found ? (size_t)(found - text) : 0;
+    return found;
+}
 
 /* Reads from valgrind's statistics how many blocks have been executed, and how many quanta of all threads have ended:
  * "scheduler: 123,456,789 event checks." and "scheduler: 1,234/56,789 major/minor sched events." The log begins with
@@ -187,6 +207,7 @@ static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64
     static const char checks[] = " event checks", sorts[] = " major/minor";
     static char text[8192];
     static off_t written; /* valgrind continues writing at this offset, even if the file was emptied */
+    static size_t first, second, third;
     struct stat now;
     ask_for_statistics();
     if (fstat(quanta->log, &now) != 0 || now.st_size <= written)
@@ -195,14 +216,13 @@ static APART int read_statistics(struct quanta *quanta, uint64_t *blocks, uint64
     written = now.st_size;
     if (length <= 0 || ftruncate(quanta->log, 0) != 0)
         return -1;
-    /* memmem, because strstr would take a tenth of a quantum. */
-    const char *end = text + length, *checked = memmem(text, (size_t)length, checks, sizeof checks - 1);
+    const char *end = text + length, *checked = find_again(text, (size_t)length, checks, &first);
     if (!checked)
         return -1;
-    const char *again = memmem(checked + 1, (size_t)(end - checked - 1), checks, sizeof checks - 1);
+    const char *again = find_again(checked + 1, (size_t)(end - checked - 1), checks, &second);
     quanta->left = again ? number_ending(text, checked) : quanta->entered;
     checked = again ? again : checked;
-    const char *sorted = memmem(checked, (size_t)(end - checked), sorts, sizeof sorts - 1);
+    const char *sorted = find_again(checked, (size_t)(end - checked), sorts, &third);
     while (sorted && sorted > checked && *sorted != '/')
         sorted--;
     if (!sorted)
@@ -225,6 +245,26 @@ static int ends_quantum(struct quanta *quanta, const void *context)
     return moved;
 }
 
+static APART void execute_blocks(uint64_t count)
+{
+    for (; count > 0; count--)
+        __asm__ volatile("");
+}
+
+/* Returns a time of a block, in ps, that the program's blocks hardly fall below: half that of a loop's fastest turns. */
+static APART uint64_t shortest_block_ps(void)
+{
+    enum { BLOCKS = 250, TIMES = 8 };
+    uint64_t shortest = UINT64_MAX;
+    for (int i = 0; i < TIMES; i++) {
+        uint64_t begun = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+        execute_blocks(BLOCKS);
+        uint64_t took = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - begun;
+        shortest = took < shortest ? took : shortest;
+    }
+    return shortest * 1000 / BLOCKS / 2;
+}
+
 /* Starts counting quanta from the simulator's current position. */
 static APART void begin_quanta(struct quanta *quanta)
 {
@@ -235,13 +275,11 @@ static APART void begin_quanta(struct quanta *quanta)
     quanta->first = done - done % quanta->blocks; /* the program's first thread executes complete quanta */
     quanta->counted = quanta->begun;
     quanta->edge = EDGE_BLOCKS;
-    quanta->entered = quanta->left = done;
-}
-
-static APART void execute_blocks(uint64_t count)
-{
-    for (; count > 0; count--)
-        __asm__ volatile("");
+    quanta->early = 2;
+    for (int i = 0; i < RECENT; i++)
+        quanta->recent_ps[i] = quanta->block_ps;
+    quanta->entered = quanta->left = quanta->paced = done;
+    quanta->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* The simulated branch predictor remembers the outcomes of the last 14 conditional branches. Makes the last ones of a
@@ -255,6 +293,7 @@ static APART void begin_early(struct quanta *quanta, uint64_t quantum, uint64_t 
 {
     uint64_t done = 0, ended, left = blocks % quantum;
     quanta->blocks = quantum;
+    quanta->block_ps = shortest_block_ps();
     if (quanta->log >= 0 && read_statistics(quanta, &done, &ended) == 0)
         left += quantum - done % quantum;
     quanta->count = blocks / quantum;
@@ -280,6 +319,30 @@ static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stand
     execute_blocks(SPARED_BLOCKS - handled);
 }
 
+/* Sets the time until the next tick. A system call may take any tick, and one must be pending when the quantum ends; but
+ * each tick costs blocks, so a quantum must have few. Half of the time passes that is left until the quantum's last blocks,
+ * at the highest of recent speeds; if the quantum already counts as ended, all of it. */
+static APART void pace(struct quanta *quanta, uint64_t blocks, int begins)
+{
+    uint64_t end = quanta->first + quanta->blocks, left = end > blocks ? end - blocks : 0;
+    quanta->spent_ns += unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - quanta->left_ns;
+    if (begins) {
+        uint64_t *recent = quanta->recent_ps;
+        recent[quanta->begun % RECENT] = quanta->spent_ns * 1000 / (blocks - quanta->paced + 1);
+        quanta->paced = blocks;
+        quanta->spent_ns = 0;
+        quanta->block_ps = recent[0];
+        for (int i = 1; i < RECENT; i++)
+            if (recent[i] < quanta->block_ps)
+                quanta->block_ps = recent[i];
+    }
+    if (quanta->counted == quanta->begun)
+        left = left > CLOSE_BLOCKS ? (left - CLOSE_BLOCKS) / 2 : 0;
+    quanta->tick_ns = left * quanta->block_ps / 1000;
+    if (quanta->tick_ns < SHORTEST_TICK_NS)
+        quanta->tick_ns = SHORTEST_TICK_NS;
+}
+
 /* Returns how many quanta have ended since the last tick. A blocking system call consumes the tick that is pending for
  * the end of a quantum, and the next tick may come only after that end: then valgrind's statistics are used, and a
  * quantum that is about to end counts as ended. Without statistics, each tick outside a system call counts. */
@@ -303,15 +366,23 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
         return 0;
     }
     quanta->waited = ended == quanta->begun ? quanta->waited : 0;
-    quanta->tick_ns = stands && quanta->tick_ns < LONGEST_TICK_NS ? 2 * quanta->tick_ns : SHORTEST_TICK_NS;
-    spare_blocks(quanta, blocks, stands, ended != quanta->begun);
-    if (ended != quanta->begun) {
+    int begins = ended != quanta->begun;
+    spare_blocks(quanta, blocks, stands, begins);
+    if (begins) {
         quanta->first = in_system_call(context) ? quanta->first + (ended - quanta->begun) * quanta->blocks : blocks;
         quanta->begun = ended;
     }
     int ends = in_system_call(context) && blocks - quanta->first + CLOSE_BLOCKS > quanta->blocks;
     uint64_t counted = ended + (uint64_t)ends, passed = counted > quanta->counted ? counted - quanta->counted : 0;
     quanta->counted += passed;
+    if (!stands || blocks - quanta->left > WAITING_BLOCKS)
+        pace(quanta, blocks, begins);
+    else if (quanta->tick_ns < LONGEST_TICK_NS)
+        quanta->tick_ns = quanta->tick_ns < SHORTEST_TICK_NS ? SHORTEST_TICK_NS : 2 * quanta->tick_ns;
+    if (quanta->early > 0) {
+        quanta->early--;
+        quanta->tick_ns = 1;
+    }
     return passed;
 }
 

@@ -264,9 +264,23 @@ int main(void) {{
     assert runs[0][:-1].max() < 1.15 * runs[0][:-1].min()
 
 
-def test_ticks_of_a_busy_host_move_no_interval(tmp_path: Path) -> None:
-    """More ticks come beside busy processes, and their handling is executed in the simulator too."""
-    program = compile_program(tmp_path, f"{BUSY} int main(void) {{ busy(12000000); return 0; }}")
+@pytest.mark.parametrize(
+    ("work", "median", "most"),
+    [
+        ("busy(12000000);", 0.001, 0.01),
+        ("for (int i = 0; i < 2500; i++) { busy(1000 + i % 7); write(fd, &fd, 1); }", 0.1, 0.3),
+        ("for (int i = 0; i < 60000; i++) { busy(40 + i % 7); write(fd, &fd, 1); }", 0.25, 0.5),
+    ],
+    ids=["no call", "a call in 1,000 blocks", "a call in 40 blocks"],
+)
+def test_ticks_of_a_busy_host_move_no_interval(tmp_path: Path, work: str, median: float, most: float) -> None:
+    """Ticks come at other moments beside busy processes, and system calls take them: the ends stay where they are."""
+    text = f"""{BUSY}
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) {{ int fd = open("/dev/null", O_WRONLY); {work} return fd < 0; }}
+"""
+    program = compile_program(tmp_path, text, "-Wno-unused-result")
     ends = []
     for neighbours in (0, 4):
         folder = tmp_path / str(neighbours)
@@ -282,8 +296,12 @@ def test_ticks_of_a_busy_host_move_no_interval(tmp_path: Path) -> None:
                 process.wait()
         assert done.returncode == 0
         ends.append(np.cumsum(read_dumps(next(folder.glob("dumps.*")), len(records.rows) - 1)["Ir"])[:-1])
-    assert len(ends[0]) == len(ends[1]) > 20
-    assert np.median(np.abs(ends[0] - ends[1])) < 0.001 * ends[0][-1] / len(ends[0])
+    common = min(map(len, ends))
+    assert max(map(len, ends)) <= common + 1  # A run may end just before or after an interval's end
+    assert common > 20
+    apart = np.abs(ends[0][:common] - ends[1][:common]) / (ends[0][-1] / len(ends[0]))
+    assert np.median(apart) < median
+    assert apart.max() < most
 
 
 def test_a_quantum_of_the_smallest_blocks_counts(tmp_path: Path) -> None:
