@@ -32,7 +32,8 @@
 #define WORK_TICK_NS 200000
 #define SHORTEST_TICK_NS 50000
 #define LONGEST_TICK_NS 6400000
-#define RECENT 8           /* quanta whose speeds tell when the next tick must come */
+#define RECENT 32          /* quanta whose speeds tell when the next tick must come */
+#define FIRST 8            /* quanta at a run's beginning that translate much, and tell no speed */
 #define CLOSE_BLOCKS 5000  /* blocks that take longer than `SHORTEST_TICK_NS` plus the handling of a tick */
 #define SPARED_BLOCKS 2000 /* blocks of a quantum reserved for the ticks that usually occur in it */
 #define EDGE_BLOCKS 40     /* between the statistics' readings of two ticks in immediate succession */
@@ -276,8 +277,8 @@ static APART void begin_quanta(struct quanta *quanta)
     quanta->counted = quanta->begun;
     quanta->edge = EDGE_BLOCKS;
     quanta->early = 2;
-    for (int i = 0; i < RECENT; i++)
-        quanta->recent_ps[i] = quanta->block_ps;
+    for (uint64_t i = 1; i <= RECENT; i++)
+        quanta->recent_ps[(quanta->begun + i) % RECENT] = i <= FIRST ? quanta->block_ps : UINT64_MAX;
     quanta->entered = quanta->left = quanta->paced = done;
     quanta->left_ns = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -320,9 +321,9 @@ static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stand
 }
 
 /* Sets the time until the next tick. A system call may take any tick, and one must be pending when the quantum ends; but
- * each tick costs blocks, so a quantum must have few. Half of the time passes that is left until the quantum's last blocks,
- * at the highest of recent speeds; if the quantum already counts as ended, all of it. */
-static APART void pace(struct quanta *quanta, uint64_t blocks, int begins)
+ * each tick costs blocks, so a quantum must have few. After a tick that a call took, half of the time passes that is left
+ * until the quantum's last blocks, at the highest of recent speeds; if the quantum already counts as ended, all of it. */
+static APART void pace(struct quanta *quanta, uint64_t blocks, int begins, int calls)
 {
     uint64_t end = quanta->first + quanta->blocks, left = end > blocks ? end - blocks : 0;
     quanta->spent_ns += unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - quanta->left_ns;
@@ -338,7 +339,7 @@ static APART void pace(struct quanta *quanta, uint64_t blocks, int begins)
     }
     if (quanta->counted == quanta->begun)
         left = left > CLOSE_BLOCKS ? (left - CLOSE_BLOCKS) / 2 : 0;
-    quanta->tick_ns = left * quanta->block_ps / 1000;
+    quanta->tick_ns = calls ? left * quanta->block_ps / 1000 : 0;
     if (quanta->tick_ns < SHORTEST_TICK_NS)
         quanta->tick_ns = SHORTEST_TICK_NS;
 }
@@ -376,7 +377,7 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
     uint64_t counted = ended + (uint64_t)ends, passed = counted > quanta->counted ? counted - quanta->counted : 0;
     quanta->counted += passed;
     if (!stands || blocks - quanta->left > WAITING_BLOCKS)
-        pace(quanta, blocks, begins);
+        pace(quanta, blocks, begins, in_system_call(context));
     else if (quanta->tick_ns < LONGEST_TICK_NS)
         quanta->tick_ns = quanta->tick_ns < SHORTEST_TICK_NS ? SHORTEST_TICK_NS : 2 * quanta->tick_ns;
     if (quanta->early > 0) {
