@@ -21,7 +21,7 @@ from unperturbed.analysis.perturbation.comparable import compared_pairs
 from unperturbed.analysis.totals.verdict import TotalChange, compare_runs, decide_totals
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.common.table import Cell, Column, Table
-from unperturbed.common.wording import counted, listing, percent
+from unperturbed.common.wording import counted, first_of, listing, percent
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ class MultiplexingVerdicts:
                 f"At intervals of {best.interval} with {best.estimate} counts, {len(best.kept)} may be: the best of "
                 f"{len(self.rows)} rows, each judged at α by itself: confirm it by a campaign with this interval and "
                 "`estimate`."
+            )
+        elif lost:
+            sentences.append(
+                f"For {first_of([each.metric for each in first.outcomes if each.verdict != 'unperturbed'])}, use the "
+                "passes of this campaign, in which each metric is counted all the time."
             )
         if first.apart:
             sentences.append(

@@ -166,6 +166,8 @@ def draft(
     from unperturbed.harness.drafts.saving import find_place, head_of, save, spool_stdin
 
     choices = _choices(arguments)
+    for option in _given_to_programs(arguments):
+        progress.note(f"{option} after -- is an option of the program; one of this command stands before the first --")
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
         if name != meant:
             progress.note(f"perf's event {name} is counted as {meant}")
@@ -205,6 +207,12 @@ def draft(
     save(place, completed.text(head_of(command, place.spec)))
     progress.step(f"the spec of this command is {place.spec}")
     return Drafted(place.spec, place.campaign, new=True)
+
+
+def _given_to_programs(arguments: argparse.Namespace) -> list[str]:
+    """Return this command's options that are not used, and stand among the words of a program."""
+    own = {f"--{name.replace('_', '-')}" for name, value in vars(arguments).items() if not value}
+    return [word for word in dict.fromkeys(arguments.program) if word in own]
 
 
 def _why_beside(name: str, place: Saved, command: str) -> str:

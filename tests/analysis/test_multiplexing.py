@@ -63,6 +63,8 @@ def test_bad_estimates_are_left_out_and_named() -> None:
     assert why["noisy"][0] == "perturbed"
     assert why["noisy"][1].startswith("correlation with ")
     assert "fixed" not in why
+    said = MultiplexingVerdicts((made,)).sentences()
+    assert said[-1].startswith("For rare, noisy, use the passes of this campaign")
 
 
 def test_a_metric_without_a_value_is_undecided_and_the_others_are_judged() -> None:

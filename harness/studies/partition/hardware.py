@@ -69,6 +69,9 @@ def partition_hardware(
         settings = settings_of(spec, how, manifest.required_fact(f"{PILOT}:{runs.main}")["seconds"])
         strategy = how.strategy or _STRATEGY
         baseline_runs = sum(runs.reference_batch.values())
+        simulated = [_SIMULATED] if samplings[runs.main].collected.source == "simulated" else []
+        for note in simulated:
+            progress.note(note)  # before the runs that it makes of little use
         announce(forecast(len(metrics), strategy, settings, baseline_runs=baseline_runs))
         try:
             references = runs.references(again=True)
@@ -93,12 +96,11 @@ def partition_hardware(
         notes = (
             f"A pass is judged by what every pass counts: {listing(shared)}.",
             *([_few(shared[0])] if len(shared) == 1 else []),
-            *([_SIMULATED] if samplings[runs.main].collected.source == "simulated" else []),
             *silent_notes(metrics, runs.counted),
             *runs.against,
         )
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
-        write_plan(spec, folder, plan, content, notes)
+        write_plan(spec, folder, plan, content, (*simulated, *notes))
     return Partitioned(plan, runs.failed, notes)
 
 
