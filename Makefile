@@ -113,6 +113,7 @@ validate:
 	$(python) docs/evidence/nodes.py --wider 300 --seed 2
 	$(python) docs/evidence/held_back.py --draws 10 --seed 1
 	$(python) docs/evidence/quickstart.py --campaigns 20 --seed 1 --busy 4
+	$(python) docs/evidence/work_intervals.py
 	$(python) docs/evidence/partition.py --trials 1000 --seed 1
 	$(python) docs/evidence/partition_nodes.py --trials 30 --seed 1
 	$(python) docs/evidence/warm_up.py

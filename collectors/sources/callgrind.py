@@ -186,6 +186,7 @@ def valgrind_command(
         *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={counts}.%p"),
         f"--log-file={log}%p",
         *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
+        "--fair-sched=try",  # threads take turns in one order
         *(["--separate-threads=yes"] if separate else []),
     ]
 

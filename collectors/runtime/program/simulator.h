@@ -322,7 +322,8 @@ static APART void spare_blocks(struct quanta *quanta, uint64_t blocks, int stand
 
 /* Sets the time until the next tick. A system call may take any tick, and one must be pending when the quantum ends; but
  * each tick costs blocks, so a quantum must have few. After a tick that a call took, half of the time passes that is left
- * until the quantum's last blocks, at the highest of recent speeds; if the quantum already counts as ended, all of it. */
+ * until the quantum's last blocks, at the highest of recent speeds; if the quantum already counts as ended, all of it. With
+ * several threads, a thread that waits takes ticks, and the next one must wait for its turn. */
 static APART void pace(struct quanta *quanta, uint64_t blocks, int begins, int calls)
 {
     uint64_t end = quanta->first + quanta->blocks, left = end > blocks ? end - blocks : 0;
@@ -377,7 +378,7 @@ static APART uint64_t quanta_since(struct quanta *quanta, const void *context)
     uint64_t counted = ended + (uint64_t)ends, passed = counted > quanta->counted ? counted - quanta->counted : 0;
     quanta->counted += passed;
     if (!stands || blocks - quanta->left > WAITING_BLOCKS)
-        pace(quanta, blocks, begins, in_system_call(context));
+        pace(quanta, blocks, begins, in_system_call(context) && unperturbed_header->threads == 1);
     else if (quanta->tick_ns < LONGEST_TICK_NS)
         quanta->tick_ns = quanta->tick_ns < SHORTEST_TICK_NS ? SHORTEST_TICK_NS : 2 * quanta->tick_ns;
     if (quanta->early > 0) {
