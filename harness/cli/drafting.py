@@ -167,7 +167,7 @@ def draft(
 
     choices = _choices(arguments)
     for option in _given_to_programs(arguments):
-        progress.note(f"{option} after -- is an option of the program; one of this command stands before the first --")
+        progress.note(f"{option} after -- is an option of the program: type it before the first -- for this command")
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
         if name != meant:
             progress.note(f"perf's event {name} is counted as {meant}")
@@ -210,7 +210,7 @@ def draft(
 
 
 def _given_to_programs(arguments: argparse.Namespace) -> list[str]:
-    """Return this command's options that are not used, and stand among the words of a program."""
+    """Return this command's options that are among the words of a program, and not given otherwise."""
     own = {f"--{name.replace('_', '-')}" for name, value in vars(arguments).items() if not value}
     return [word for word in dict.fromkeys(arguments.program) if word in own]
 
