@@ -26,6 +26,7 @@ git worktree prune
 rm -rf "$root/gate/campaign"
 mkdir -p "$root/gate"
 : >"$root/gate/made-by-gate"
+echo '*' >"$root/gate/.gitignore"
 git worktree add --quiet --detach "$root/gate/base" "$found"
 git worktree add --quiet --detach "$root/gate/change" HEAD
 cp "$1" "$root/gate/gate.yaml"
@@ -36,6 +37,9 @@ case $code in
     0 | 4)
         cp campaign/report.html report.html
         unperturbed report campaign --format markdown --out report.md >/dev/null
+        said='**The gate passes.**'
+        [ "$code" = 0 ] || said='**The gate fails**, by `fail_on` in its spec (exit code 4).'
+        printf '%s\n\n' "$said" | cat - report.md >whole.md && mv whole.md report.md
         unperturbed report campaign --format junit --out report.xml >/dev/null
         [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat report.md >>"$GITHUB_STEP_SUMMARY"
         ;;

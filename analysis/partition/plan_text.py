@@ -113,7 +113,8 @@ def plan_table(plan: Plan) -> Table:
         ]
         for subset in plan.subsets
     ]
-    return Table(columns, rows, "Subsets certified to leave the program unperturbed")
+    what = "their build, without counting," if plan.families else "the program"
+    return Table(columns, rows, f"Subsets certified to leave {what} unperturbed")
 
 
 def families_table(plan: Plan) -> Table:

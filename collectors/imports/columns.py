@@ -45,12 +45,15 @@ _OPTIONS: Mapping[str, str] = {
     "metrics": "columns with metrics, separated by commas (default: all other numeric columns)",
     "values": "counts: each row has the counts of its interval; cumulative: counts since the start; gauge: values that "
     "are no counts, such as rates and sizes (default: counts)",
+    "gauges": "metrics that are no counts, separated by commas, beside others that are (default: none)",
     "kind": "kind of metrics with unknown names: hardware, simulated, os, software or derived (default: os)",
 }
 
 _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
 _OF_LEVELS = frozenset({"%", "°C", "degC", "C", "V", "A", "W", "mW", "kW", "Hz", "kHz", "MHz", "GHz"})
 """Units of what is no count."""
+_LEVEL = re.compile(r"temp(erature)?(?![a-z])|[_ ](percent|pct|degc|celsius|watts?|volts?|[kmg]?hz)$", re.IGNORECASE)
+"""Names of what is no count."""
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)
@@ -94,15 +97,19 @@ class _Columns(Table):
         meant = common_options(options, path, "values", ("counts", "cumulative", "gauge"), "counts")
         kind = cast(Kind, common_options(options, path, "kind", get_args(Kind), "os"))
         source = plain_name(path).suffix[1:]
-        unit, semantics = _SEMANTICS[meant == "gauge"]
-        metrics = [
-            self.described.get(name)
-            or Metric(name, known_kind(name) or kind, read.unit or self.units.get(name) or unit, semantics, source)
-            for name, read in numbers.items()
+        gauges = self._gauges(names, meant)
+        metrics = []
+        for name, read in numbers.items():
+            unit, semantics = _SEMANTICS[name in gauges]
+            unit = read.unit or self.units.get(name) or unit
+            metrics.append(self.described.get(name) or Metric(name, known_kind(name) or kind, unit, semantics, source))
+        levels = [
+            each.name + (f" ({each.unit})" if each.unit in _OF_LEVELS else "")
+            for each in metrics
+            if each.semantics == "counter" and (each.unit in _OF_LEVELS or _LEVEL.search(each.name))
         ]
-        levels = [f"{each.name} ({each.unit})" for each in metrics if each.unit in _OF_LEVELS]
         if levels and meant == "counts":
-            guesses.append(f"{listing(levels)}: read as counts; for levels and rates, import with values=gauge")
+            guesses.append(f"{listing(levels)}: read as counts; for levels and rates, import with gauges=NAME,NAME")
         traces = []
         for key, here in groups.items():
             bounds, values, notes = self.intervals(here, times, columns, cumulative=meant == "cumulative")
@@ -111,6 +118,16 @@ class _Columns(Table):
             )
             traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
         return traces
+
+    def _gauges(self, names: Sequence[str], meant: str) -> frozenset[str]:
+        """Return the metrics that are no counts."""
+        asked = [name.strip() for name in self.options.get("gauges", "").split(",") if name.strip()]
+        for name in asked:
+            if name not in names:
+                refuse(self.path, f"gauges: {no_such_column(name, names)}", 1)
+        if asked and meant == "cumulative":
+            refuse(self.path, "gauges with values=cumulative: import them apart from the counters that keep counting")
+        return frozenset(names if meant == "gauge" else asked)
 
     def _unit_of_times(self, name: str) -> int:
         """Return the unit [ns] of a column of times: as asked, below its name, in its name, or a second."""

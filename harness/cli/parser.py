@@ -145,7 +145,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:
         """Refuse words that match no argument."""
-        self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}")
+        pairs = "--option" in self._option_string_actions and all("=" in word.lstrip("-") for word in extra)
+        advice = f"; give options of the format as --option {extra[0]}" if pairs else ""
+        self.error(f"unexpected argument{'s' if len(extra) > 1 else ''}: {' '.join(extra)}{advice}")
 
     def error(self, message: str) -> NoReturn:
         """Print the error and a suggestion; exit with code 2."""

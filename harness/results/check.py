@@ -386,7 +386,11 @@ def _judged_apart(
 ) -> Iterator[Verdict]:
     """Yield the verdicts on a configuration with too few runs, or on the metrics without gaps; nothing otherwise."""
     if len(runs) < min(_FEWEST, item.runs):
-        why = f"only {len(runs)} of {item.runs} runs gave a trace, too few for a verdict"
+        why = (
+            f"no run in which metrics take turns counts all of {listing(pass_.new_metrics)}"
+            if item.name == MULTIPLEXED and not runs
+            else f"only {len(runs)} of {item.runs} runs gave a trace, too few for a verdict"
+        )
         yield _unchecked(pass_.spec, item.name, why, pass_.how.method)
         return
     gaps = find_gaps(runs, metrics) if item.name == MULTIPLEXED else {}

@@ -29,7 +29,7 @@ def beside_passes(traces: Traces) -> Traces:
         return traces
     return {
         name: {**by_name, MULTIPLEXED: tuple(_like(trace, by_name[BASELINE][0], name) for trace in runs)}
-        if (runs := _with_metrics(turning, by_name.get(BASELINE, ())))
+        if (runs := _with_metrics(turning, by_name.get(BASELINE, ()))) and not _lacking(by_name[BASELINE][0], runs[0])
         else by_name
         for name, by_name in traces.items()
         if not _has_turns(name)
@@ -77,7 +77,8 @@ def _counted(
     """Yield the runs of each pass, with longer intervals and counts that are estimated for them."""
     estimated: dict[str, Trace] = {}
     for name, reference, runs in passes:
-        metrics = [metric for metric in spec.measure.hardware if metric in reference[0]]
+        shared = _shared(reference[0], runs[0])
+        metrics = [metric for metric in spec.measure.hardware if metric in shared]
         for trace in runs:
             if trace.attributes["run"] not in estimated:
                 estimated[trace.attributes["run"]] = lengthened(trace, every, estimate)
@@ -119,20 +120,38 @@ def _has_turns(pass_name: str) -> bool:
 
 
 def _with_metrics(turning: Sequence[Sequence[Trace]], baseline: Sequence[Trace]) -> Sequence[Trace]:
-    """Return the first runs that count all that a pass counts, by the same events; none without such runs."""
+    """Return the runs that count most of a pass, by the same events; none if no metric of it takes turns."""
     if not baseline:
         return ()
-    wanted = [metric for metric in baseline[0].metrics.values() if metric.kind in ("hardware", "simulated")]
+    shared = [(_shared(baseline[0], runs[0]), runs) for runs in turning if runs]
+    names, runs = max(shared, key=lambda each: len(each[0]), default=([], ()))
+    return runs if any(f"{name}{SCALING[1]}" in runs[0] for name in names) else ()
 
-    def same(runs: Sequence[Trace]) -> bool:
-        there = runs[0].metrics
-        return all(one.name in there and there[one.name].components == one.components for one in wanted)
 
-    return next((runs for runs in turning if runs and same(runs)), ())
+def _shared(reference: Trace, trace: Trace) -> list[str]:
+    """Return the counted metrics of a trace that another one has too, by the same events."""
+    return [
+        metric.name
+        for metric in reference.metrics.values()
+        if metric.kind in ("hardware", "simulated")
+        and metric.name in trace
+        and trace.metrics[metric.name].components == metric.components
+    ]
 
 
 def _like(trace: Trace, reference: Trace, pass_name: str) -> Trace:
     """Return a run with the metrics of a pass, and the columns from which their counts were estimated."""
-    names = [name for name in reference.metrics if name in trace]
+    counted = _shared(reference, trace)
+    names = [name for name, metric in reference.metrics.items() if name in counted or _is_other(metric, trace)]
     scaling = [f"{name}{suffix}" for name in names for suffix in SCALING if f"{name}{suffix}" in trace]
     return replace(trace[[*names, *scaling]], attributes={**trace.attributes, "pass": pass_name})
+
+
+def _lacking(reference: Trace, trace: Trace) -> set[str]:
+    """Return the counted metrics that a trace lacks, such as misses of the page cache, which is another machine."""
+    counted = {metric.name for metric in reference.metrics.values() if metric.kind in ("hardware", "simulated")}
+    return counted - set(_shared(reference, trace))
+
+
+def _is_other(metric: Metric, trace: Trace) -> bool:
+    return metric.kind not in ("hardware", "simulated") and metric.name in trace

@@ -475,7 +475,7 @@ def imported_source(imported: Imported) -> CounterSource:
     ]
     return CounterSource(
         name=f"imported from {imported.title}",
-        sentence=f"Imported from {imported.title}. According to the files, {'; '.join(parts)}.",
+        sentence=f"Imported from {imported.title}. By files and names, {'; '.join(parts)}.",
         simulated="simulated" in by_kind,
     )
 

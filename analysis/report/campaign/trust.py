@@ -107,6 +107,8 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     """Return one sentence on the metrics that can be trusted in all configurations."""
     checked, trusted, named = _trusted(rows)
     everywhere = {1: "", 2: " in both configurations"}.get(configurations, f" in all {configurations} configurations")
+    if any(None in row.verdicts for row in trusted):
+        everywhere = " in every configuration that checks them"
     if not checked:
         return "No metric was checked."
     if len(trusted) == len(checked):

@@ -49,11 +49,12 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     _name_from_the_root(document["program"], spec.folder)
     what = "A certified plan" if plan.subsets else "Result of a search"
     hardware = " --hardware" if plan.kind == "hardware" else ""
+    beside = ", beside its build without counting," if plan.families else ""
     head = [
         f"# {what}: `unperturbed partition {spec.path.name}{hardware}`, {datetime.now(UTC).date().isoformat()}, "
         f"strategy {plan.strategy}, seed {plan.seed}, {plan.runs_used} runs.",
-        f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g} is at most "
-        f"{plan.alpha:g} (tolerance and α of the spec).",
+        f"# The chance that any of these subsets changes a correlation by more than {plan.tolerance:g}{beside} is at "
+        f"most {plan.alpha:g} (tolerance and α of the spec).",
         f"# {validity(plan)}",
         "# plan.json contains all the evidence.",
     ]
@@ -66,8 +67,8 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
     if not plan.complete:
         head.append(f"# The search was not finished: {plan.stopped}.")
     if not plan.subsets:
-        beside = ", with the metrics that every pass counts" if hardware else ""
-        head.append(f"# No subset is certified: the plan contains only the baseline{beside}.")
+        counted = ", with the metrics that every pass counts" if hardware else ""
+        head.append(f"# No subset is certified: the plan contains only the baseline{counted}.")
     body = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
     return "\n".join(line.replace("\n", " ") for line in head) + f"\n\n{body}"
 

@@ -125,10 +125,26 @@ def test_times_have_the_unit_of_the_line_below_the_names(tmp_path: Path, name: s
 def test_levels_that_are_read_as_counts_are_named(tmp_path: Path) -> None:
     path = write(tmp_path, "time;load;heat\n1;40 %;51 °C\n2;45 %;52 °C\n")
     (trace,) = read_traces(path)
-    said = "load (%) and heat (°C): read as counts; for levels and rates, import with values=gauge"
+    said = "load (%) and heat (°C): read as counts; for levels and rates, import with gauges=NAME,NAME"
     assert trace.attributes["notes"] == [said]
     (trace,) = read_traces(path, "csv", values="gauge")
     assert trace.attributes["notes"] == []
+
+
+def test_some_columns_are_gauges_and_others_counts(tmp_path: Path) -> None:
+    path = write(tmp_path, "time,hits,temperature_C,attempts\n1,10,52.5,3\n2,12,53.1,4\n")
+    (trace,) = read_traces(path)
+    assert trace.attributes["notes"] == [
+        "temperature_C: read as counts; for levels and rates, import with gauges=NAME,NAME"
+    ]
+    (trace,) = read_traces(path, "csv", gauges="temperature_C")
+    assert trace.attributes["notes"] == []
+    meant = {name: metric.semantics for name, metric in trace.metrics.items()}
+    assert meant == {"hits": "counter", "temperature_C": "gauge", "attempts": "counter"}
+    with pytest.raises(DataError, match="gauges: no column 'heat'"):
+        read_traces(path, "csv", gauges="heat")
+    with pytest.raises(DataError, match="gauges with values=cumulative"):
+        read_traces(path, "csv", gauges="hits", values="cumulative")
 
 
 def test_an_unknown_unit_of_times_is_refused(tmp_path: Path) -> None:
