@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.imports.format import with_attributes
 from unperturbed.collectors.records.estimates import METHODS, Observed, estimate_counts, estimated_columns
 from unperturbed.collectors.sources.limits import Shared
-from unperturbed.harness.results.multiplexed import beside_passes, lengthened
+from unperturbed.harness.results.multiplexed import beside_passes, check_multiplexed, lengthened
+from unperturbed.harness.spec.campaign_spec import CampaignSpec
 
 INTERVALS = 50
 NAMES = ("one", "two", "three")
@@ -87,3 +90,21 @@ def test_a_run_stands_beside_each_pass_whose_metrics_it_has() -> None:
     assert list(beside) == ["one", "two", *(f"{name}.{x}_ns" for name in NAMES[:2] for x in ("enabled", "running"))]
     assert beside.attributes["pass"] == "main"
     assert beside_passes(passes) is passes
+
+
+def test_what_a_pass_counts_beside_another_machines_misses_is_judged() -> None:
+    """Misses of the page cache take no turns: runs with turns lack them, and are held against the rest of that pass."""
+    analysis = SimpleNamespace(alpha=0.05, tolerance=0.1, totals={"default": 0.01})
+    measure = SimpleNamespace(estimate="scaled", hardware=(*NAMES, "four"))
+    spec = cast("CampaignSpec", SimpleNamespace(analysis=analysis, measure=measure))
+    clock = {"clock": "work", "interval_ns": 1}
+    turning = tuple(with_attributes(recorded("scaled"), **clock, run=f"{run}") for run in range(3))
+    passes = {
+        name: {"baseline": tuple(with_attributes(plain(names, name), **clock, run=f"{name} {run}") for run in range(5))}
+        for name, names in {"main": NAMES[:2], "cache": ("three", "four")}.items()
+    }
+    traces = {**passes, "multiplexed": {"multiplexed": turning}}
+    assert "multiplexed" not in beside_passes(traces)["cache"]
+    made = check_multiplexed(spec, traces)
+    assert made is not None
+    assert {outcome.metric for outcome in made.rows[0].outcomes} == {*NAMES}
