@@ -23,8 +23,8 @@ MINIMUM_INTERVALS = 30
 _MOST_APART = 1.25
 """Largest ratio of the median interval lengths of two runs, for runs with an unknown interval timer."""
 
-_FEW, _ONE_IN = 2, 50
-"""A metric rests on few intervals if at most 2 of a run, or one in 50, have another value than most have."""
+_FEW, _ONE_IN = 2, 20
+"""A metric rests on few intervals if at most 2 of a run, or one in 20, have another value than most have."""
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
 _SOFTWARE, _OS = "software", "os"

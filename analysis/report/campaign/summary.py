@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from unperturbed.analysis.perturbation import SEVERITY, VerdictName, verdict_table
 from unperturbed.analysis.perturbation.verdict_text import decisive_change
 from unperturbed.analysis.report.campaign.content import ReportContent
-from unperturbed.analysis.totals.total_text import total_table, totals_sentence
+from unperturbed.analysis.totals.total_text import HOW_COMPARED, total_table, totals_sentence
 from unperturbed.analysis.totals.verdict import joint_verdict
 from unperturbed.common.table import markdown
 from unperturbed.common.wording import counted
@@ -27,7 +27,7 @@ def to_markdown(content: ReportContent) -> str:
         lines += [f"- **{markdown(name)}**: {markdown(said)}." for name, said in _sentences(content)]
         lines.append("")
     if totals:
-        lines += ["### Totals of whole runs", "", total_table(totals).to_markdown(), ""]
+        lines += ["### Totals of whole runs", "", total_table(totals).to_markdown(), "", HOW_COMPARED, ""]
     if content.source.simulated:
         lines += ["Hardware metrics are **simulated**, not counted by a processor.", ""]
     lines += [f"- failed: {markdown(failure)}" for failure in content.failures]

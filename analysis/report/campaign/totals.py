@@ -9,7 +9,7 @@ from unperturbed.analysis.doses.response_text import dose_sentences, response_ta
 from unperturbed.analysis.pages.document import section
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.analysis.report.campaign.setups import SECOND
-from unperturbed.analysis.totals.total_text import total_table, totals_sentence
+from unperturbed.analysis.totals.total_text import HOW_COMPARED, total_table, totals_sentence
 from unperturbed.common.markup import Html, tag
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
             "p",
             "Instructions, misses and time of whole runs, each compared with a relative tolerance. Totals have their "
             "own verdicts: a total can halve without a change of correlations, and a correlation can change without a "
-            "change of totals.",
+            f"change of totals. {HOW_COMPARED}",
         ),
         tag("ul", said),
         shown(blocks),
