@@ -46,9 +46,10 @@ def floor_of_baseline(spec: CampaignSpec, traces: Traces, states: Sequence[RunSt
         runs = without_warm_up(spec, by_configuration.get(BASELINE, ()))
         first, second = runs[::2], runs[1::2]
         if len(second) < MINIMUM_RUNS:
+            more = "increase `baseline_runs` in the spec, and run the spec again"
             raise SpecError(
                 f"the baseline has {counted(len(runs), 'run')}, but a noise floor needs {2 * MINIMUM_RUNS} or more: "
-                "increase `baseline_runs` in the spec, and run the spec again"
+                f"{'import more runs' if spec.imported else more}"
             )
         settings = spec.analysis
         try:

@@ -197,6 +197,8 @@ def _print_floor(
         direction = "rises" if cause.rho > 0 else "falls"
         title = escape(total_name(cause.total))
         console.say(f"{title}: the total of a run {direction} with {cause.property} (ρ {number(cause.rho, 2)}).")
+    if spec.imported:
+        return  # what this host shows is not what made them vary
     from unperturbed.harness.host.doctor import examine
 
     for finding in noisiest(examine().noise, load, simulated=judgement.verdicts.simulated, recorded=recorded):
