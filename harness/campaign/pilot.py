@@ -299,10 +299,16 @@ def _quanta(spec: CampaignSpec, interval: Interval, trace: Trace, quantum: int) 
     if len(trace) > _FEWER * interval.records:
         asked = spec.measure.interval is not None  # nobody asked for the default number
         return quanta, _other_number(interval.records, len(trace), quanta, quantum) if asked else ""
+    shortest = describe_interval(1, "work", quantum=quantum)
+    more = times_as_much(spec, interval.records / len(trace))
+    if interval.records == DEFAULT_RECORDS:
+        return quanta, (
+            f"A run has {len(trace)} intervals of {shortest}, the shortest. Verdicts need {MINIMUM_INTERVALS}; the "
+            f"usual {interval.records} show smaller changes: give the program {more}."
+        )
     return quanta, (
-        f"{interval.records} intervals are requested ({_WHERE}), but the shortest interval of "
-        f"{describe_interval(1, 'work', quantum=quantum)} "
-        f"gives only {len(trace)}. Give the program {times_as_much(spec, interval.records / len(trace))}."
+        f"{interval.records} intervals are requested ({_WHERE}), but the shortest interval of {shortest} gives only "
+        f"{len(trace)}. Give the program {more}."
     )
 
 
