@@ -60,7 +60,7 @@ _FIXED_WORK = """
 #include <unistd.h>
 static volatile long sum;
 int main(void) {
-    for (int i = 0; i < 4000; i++) { for (int n = 0; n < 1000; n++) sum += n; usleep(1000); }
+    for (int i = 0; i < 4000; i++) { for (int n = 0; n < 1000; n++) sum += n; usleep(2000); }
     return getchar() != EOF; }
 """
 
