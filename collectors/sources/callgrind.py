@@ -185,8 +185,8 @@ def valgrind_command(
         *(f"--I1={machine.i1}", f"--D1={machine.d1}", f"--LL={machine.ll}"),
         *("--dump-line=no", "--combine-dumps=yes", "--trace-children=yes", f"--callgrind-out-file={counts}.%p"),
         f"--log-file={log}%p",
-        *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
         "--fair-sched=try",  # threads take turns in one order
+        *([] if quantum == QUANTUM_BLOCKS else [f"--scheduling-quantum={quantum}"]),
         *(["--separate-threads=yes"] if separate else []),
     ]
 
