@@ -68,8 +68,8 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
     assert len(steps) == 3
     assert {counts[-1] for counts in steps} == {10_000}
     # The kernel maps a file's pages one by one or several at once, so the faults at the program's start vary in number.
-    # The program takes at least one fault per step, so its steps shift by no more than that: by as much as at the first end
-    # among them. Totals do not show it where a run's end has a fault less.
+    # The program takes at least one fault per step, so its steps shift by no more than that, and by as much as at the
+    # first end among them. Totals do not show it where a run's end has a fault less.
     shifts = np.ptp(np.stack(steps), axis=0)
     totals = [trace["perf::page-faults"].sum() for trace in runs if "steps" in trace]
     at_first = shifts[np.flatnonzero(steps[0])[0]]
