@@ -45,7 +45,7 @@ _OPTIONS: Mapping[str, str] = {
     "metrics": "columns with metrics, separated by commas (default: all other numeric columns)",
     "values": "counts: each row has the counts of its interval; cumulative: counts since the start; gauge: values that "
     "are no counts, such as rates and sizes (default: counts)",
-    "gauges": "metrics that are no counts, separated by commas, beside others that are (default: none)",
+    "gauges": "columns with levels or rates, separated by commas, beside columns with counts (default: none)",
     "kind": "kind of metrics with unknown names: hardware, simulated, os, software or derived (default: os)",
 }
 
@@ -53,7 +53,7 @@ _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "g
 _OF_LEVELS = frozenset({"%", "°C", "degC", "C", "V", "A", "W", "mW", "kW", "Hz", "kHz", "MHz", "GHz"})
 """Units of what is no count."""
 _LEVEL = re.compile(r"temp(erature)?(?![a-z])|[_ ](percent|pct|degc|celsius|watts?|volts?|[kmg]?hz)$", re.IGNORECASE)
-"""Names of what is no count."""
+"""Names of levels, such as temperatures."""
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)

@@ -16,13 +16,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
 
+from experiments.common.load import busy_beside
 from experiments.common.provenance import made_by
 
 HERE = Path(__file__).parent
@@ -45,21 +44,11 @@ def main() -> None:
         for busy in dict.fromkeys((0, arguments.busy)):
             count = (arguments.busy_campaigns if busy else None) or arguments.campaigns
             for seed in range(arguments.seed, arguments.seed + count):
-                with _beside(busy):
+                with busy_beside(busy):
                     made_one = _campaign((arguments.folder or Path(name)) / f"seed-{seed}-beside-{busy}", seed)
                 found.append({**made_one, "busy": busy})
                 print(f"seed {seed} beside {busy}: {made_one['seconds']:.0f} s", file=sys.stderr)
     (HERE / "quickstart.md").write_text(_page(found, made))
-
-
-@contextmanager
-def _beside(count: int) -> Iterator[None]:
-    """Keep so many processes busy meanwhile."""
-    with ExitStack() as stack:
-        for _ in range(count):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            stack.callback(process.kill)
-        yield
 
 
 def _campaign(folder: Path, seed: int) -> dict[str, Any]:

@@ -14,8 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the experiments are not installed
 
 import unperturbed as up
+from experiments.common.load import busy_beside
 from experiments.common.provenance import made_by
 
 HERE = Path(__file__).parent
@@ -85,7 +84,7 @@ def main() -> None:
         for program in arguments.programs:
             command = _command(folder, program)
             for busy in (0, arguments.busy):
-                with _beside(busy):
+                with busy_beside(busy):
                     rows.append(_row(folder, program, command, busy, arguments.runs))
                 print(rows[-1], file=sys.stderr)
     page = _PAGE.format(runs=arguments.runs, rows="\n".join(rows), made=made)
@@ -100,16 +99,6 @@ def _command(folder: Path, program: str) -> list[str]:
     source.write_text(_MADE.replace("WORK", _PROGRAMS[program]))
     subprocess.run(["gcc", "-O1", "-w", "-pthread", "-o", target, source], check=True)
     return [str(target)]
-
-
-@contextmanager
-def _beside(count: int) -> Iterator[None]:
-    """Keep so many processes busy meanwhile."""
-    with ExitStack() as stack:
-        for _ in range(count):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            stack.callback(process.kill)
-        yield
 
 
 def _row(folder: Path, program: str, command: list[str], busy: int, runs: int) -> str:

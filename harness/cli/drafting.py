@@ -167,7 +167,9 @@ def draft(
 
     choices = _choices(arguments)
     for option in _given_to_programs(arguments):
-        progress.note(f"{option} after -- is an option of the program: type it before the first -- for this command")
+        progress.note(
+            f"the program gets {option}, which follows --; type it before the first -- to give it to this command"
+        )
     for name, meant in zip(filter(None, arguments.metrics.split(",")), choices.hardware, strict=True):
         if name != meant:
             progress.note(f"perf's event {name} is counted as {meant}")

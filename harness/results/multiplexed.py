@@ -29,7 +29,7 @@ def beside_passes(traces: Traces) -> Traces:
         return traces
     return {
         name: {**by_name, MULTIPLEXED: tuple(_like(trace, by_name[BASELINE][0], name) for trace in runs)}
-        if (runs := _with_metrics(turning, by_name.get(BASELINE, ()))) and not _lacking(by_name[BASELINE][0], runs[0])
+        if (runs := _with_metrics(turning, by_name.get(BASELINE, ()))) and _has_all(runs[0], by_name[BASELINE][0])
         else by_name
         for name, by_name in traces.items()
         if not _has_turns(name)
@@ -141,17 +141,11 @@ def _shared(reference: Trace, trace: Trace) -> list[str]:
 
 def _like(trace: Trace, reference: Trace, pass_name: str) -> Trace:
     """Return a run with the metrics of a pass, and the columns from which their counts were estimated."""
-    counted = _shared(reference, trace)
-    names = [name for name, metric in reference.metrics.items() if name in counted or _is_other(metric, trace)]
+    names = [name for name in reference.metrics if name in trace]
     scaling = [f"{name}{suffix}" for name in names for suffix in SCALING if f"{name}{suffix}" in trace]
     return replace(trace[[*names, *scaling]], attributes={**trace.attributes, "pass": pass_name})
 
 
-def _lacking(reference: Trace, trace: Trace) -> set[str]:
-    """Return the counted metrics that a trace lacks, such as misses of the page cache, which is another machine."""
-    counted = {metric.name for metric in reference.metrics.values() if metric.kind in ("hardware", "simulated")}
-    return counted - set(_shared(reference, trace))
-
-
-def _is_other(metric: Metric, trace: Trace) -> bool:
-    return metric.kind not in ("hardware", "simulated") and metric.name in trace
+def _has_all(trace: Trace, reference: Trace) -> bool:
+    """Return whether a trace has all counted metrics of another: not misses of the page cache, another machine's."""
+    return _shared(reference, trace) == _shared(reference, reference)

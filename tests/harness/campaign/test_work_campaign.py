@@ -74,7 +74,7 @@ def test_runs_need_no_alignment_and_the_report_says_by_what_intervals_ended(fold
     totals = [trace["perf::page-faults"].sum() for trace in runs if "steps" in trace]
     at_first = shifts[np.flatnonzero(steps[0])[0]]
     assert shifts.max() <= max(at_first, np.ptp(totals))
-    assert at_first <= 3
+    assert at_first <= np.ptp(totals) + 1
     report = (campaign / "report.html").read_text()
     assert "500 perf::page-faults" in report
     assert (
