@@ -351,8 +351,9 @@ def decisive_change(verdict: Verdict, *, advice: bool = True) -> str:
 
     change = ranked_changes(verdict.changes)[0]
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, {_percent_of(verdict.level)} confidence "
-        f"interval (uncorrected) {change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, from {mean_rho(change.reference):.3f} to "
+        f"{mean_rho(change.observed):.3f}; {_percent_of(verdict.level)} confidence interval (uncorrected) "
+        f"{change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
     if verdict.method == "runs" and advice:
@@ -369,12 +370,14 @@ def _percent_of(level: float) -> str:
 
 
 def _corrected_away(change: Change, family: int) -> str:
-    """Explain why a change is undecided although its interval excludes 0; empty for other changes."""
-    if change.verdict != "undecided" or change.low <= 0 <= change.high:
-        return ""
-    among = f"{family} comparisons" if family else "all comparisons"
-    corrected = p_value(change.p_corrected)
-    return f"; after correction for {among}, this change may be due to chance (corrected p {corrected})"
+    """Explain why a verdict is milder than the interval by itself; empty where it is not."""
+    among = f"; after correction for {family or 'all'} comparisons, this change may"
+    if change.verdict == "undecided" and not change.low <= 0 <= change.high:
+        return f"{among} be due to chance (corrected p {p_value(change.p_corrected)})"
+    is_beyond = change.low > change.tolerance or change.high < -change.tolerance
+    if change.verdict == "shifted" and is_beyond:
+        return f"{among} lie within the tolerance (corrected p {p_value(change.p_beyond_corrected)})"
+    return ""
 
 
 def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str, ...]:
@@ -405,8 +408,8 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
     if beyond:
         further, each = "further " if needed else "", " for each" if beyond > 1 else ""
         said.append(
-            f"The chance that {MOST_RUNS} runs decide {counted(beyond, f'{further}change')} is below 80 %{each}: give "
-            "the program more work per run, or accept a wider tolerance."
+            f"The chance that {MOST_RUNS} runs decide {counted(beyond, f'{further}change')} is below 80 %{each}: make "
+            "each run longer, or accept a wider tolerance."
         )
     return tuple(said)
 

@@ -184,8 +184,10 @@ def _moved(change: TotalChange) -> str:
     less = "less" if change.metric in TIMES else "fewer"
     more = "more" if change.change > 0 else less
     low, high = (number(100 * end, 2) for end in ends)
-    span = "" if low == high else f" ({low} to {high})"
-    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
+    inside = [] if low == high else [f"{low} to {high}"]
+    if change.verdict == "shifted":
+        inside.append(f"perhaps within the tolerance of {number(100 * change.tolerance)} %")
+    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}" + (f" ({'; '.join(inside)})" if inside else "")
 
 
 def short_total(value: float, metric: str) -> str:

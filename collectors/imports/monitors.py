@@ -55,18 +55,46 @@ def read_recordings(recipe: Recipe, content: bytes, path: Path, options: Mapping
     if lines.pop().strip():  # its last value may be cut off
         notes.append(f"the import leaves out the last line (line {len(lines) + 1}), which has no end")
     begins = [at for at, line in enumerate(lines) if at and recipe.recording and recipe.recording.search(line)]
-    bounds = pairwise([0, *begins, len(lines)])
-    return [_recording(recipe, lines[:end], begin, path, options, list(notes)) for begin, end in bounds]
+    return [
+        trace
+        for begin, end in pairwise([0, *begins, len(lines)])
+        for trace in _recording(recipe, lines[:end], begin, path, options, list(notes))
+    ]
 
 
 def _recording(
     recipe: Recipe, lines: Sequence[str], begin: int, path: Path, options: Mapping[str, str], notes: list[str]
-) -> Trace:
-    """Return the trace of the recording that begins at a line and ends with the last one."""
+) -> list[Trace]:
+    """Return the traces of the recording that begins at a line and ends with the last one: one for each run."""
     blocks = _Splitter(recipe, path, notes).blocks(lines, begin)
     if not blocks:
         what = f"no rows are left: {notes[-1]}" if notes else "there are no rows below the heading"
         refuse(path, what, len(lines))
+    return [
+        with_attributes(_run(recipe, part, path, options, list(notes)), **({"run": run} if run else {}))
+        for run, part in _by_run(recipe, blocks).items()
+    ]
+
+
+def _by_run(recipe: Recipe, blocks: Sequence[_Block]) -> dict[str, list[_Block]]:
+    """Return the blocks of each run, in the order of the file; those without a column for runs have an empty name."""
+    runs: dict[str, list[_Block]] = {}
+    for block in blocks:
+        column = next((name for name in block.names if recipe.means(name) == "run"), None)
+        parts: dict[str, _Block] = {}
+        for line, row in zip(block.lines, block.rows, strict=True):
+            run = "" if column is None else row[block.names.index(column)]
+            part = parts.setdefault(run, _Block(block.names, block.units))
+            part.lines.append(line)
+            part.rows.append(row)
+        for run, part in parts.items():
+            runs.setdefault(run, []).append(part)
+    return runs
+
+
+def _run(
+    recipe: Recipe, blocks: Sequence[_Block], path: Path, options: Mapping[str, str], notes: list[str]
+) -> Trace:
     series: dict[str, _Series] = {}
     started, repeated = "", []
     for block in blocks:
@@ -210,7 +238,7 @@ class _Splitter:
         ends = [at for at, name in enumerate(names) if name.endswith(_REPEATED)]
         if not ends:
             return _Block(unique_names(names), units)
-        devices = [at for at in range(ends[0]) if (rule := self.recipe.rule_of(names[at])) and rule.meaning == "device"]
+        devices = [at for at in range(ends[0]) if self.recipe.means(names[at]) == "device"]
         if len(ends) > 1 or not devices:
             groups = counted(len(ends), "group")
             refuse(self.path, f"{groups} of columns repeated for each device ({_REPEATED}): {_ROW_A_DEVICE}", number)
@@ -295,7 +323,7 @@ class _Samples:
 
     def _metrics(self, rules: Mapping[str, Rule]) -> list[str]:
         """Return the columns with numbers; note which others are left out."""
-        wanted = [name for name, rule in rules.items() if rule.meaning not in ("device", "nothing")]
+        wanted = [name for name, rule in rules.items() if rule.meaning not in ("device", "run", "nothing")]
         numeric = [name for name in wanted if is_numeric(self.table.frame[name])]
         if others := [name for name in wanted if name not in numeric]:
             self.notes.append(f"the import leaves out {first_of(others)}, without numbers")

@@ -16,9 +16,9 @@ from unperturbed.collectors.data.trace import Kind
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import DataError
 
-Meaning = Literal["gauge", "rate", "counts", "cumulative", "device", "nothing"]
+Meaning = Literal["gauge", "rate", "counts", "cumulative", "device", "run", "nothing"]
 """What a column holds: values at a time, events per second, events of the interval or since the start, the device that
-the row is about, or nothing to import."""
+the row is about, the run that it belongs to, or nothing to import."""
 Line = Literal["names", "groups", "units"]
 """What a line of the heading has for each column; a blank group continues the group left of it."""
 
@@ -85,6 +85,11 @@ class Recipe:
     def rule_of(self, column: str) -> Rule | None:
         """Return the first rule whose pattern matches a column's whole name."""
         return next((rule for rule in self.rules if rule.pattern.fullmatch(column)), None)
+
+    def means(self, column: str) -> Meaning | None:
+        """Return what a column holds; None without a rule, and for a part of the time."""
+        rule = None if self.is_of_time(column) else self.rule_of(column)
+        return rule.meaning if rule else None
 
     def is_of_time(self, column: str) -> bool:
         """Return whether a column is a part of the time."""

@@ -82,7 +82,7 @@ def import_campaign(
         align_on=_chosen_to_align(align_on, metrics),
         interval_ns=int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces]))),
         command=command,
-        notes=(*renamed, *notes, *_notes_of(traces)),
+        notes=(*renamed, *notes, *_notes_of(traces), *_notes_on_runs(ordered)),
     )
     _write(folder, imported, ordered)
     return imported
@@ -191,6 +191,26 @@ def _notes_of(traces: Sequence[Trace]) -> list[str]:
     ]
     further = [f"The traces contain {len(said) - _MOST_NOTES} further notes."] if said[_MOST_NOTES:] else []
     return said[:_MOST_NOTES] + further
+
+
+def _notes_on_runs(runs_of: Mapping[str, list[Trace]]) -> list[str]:
+    """Return notes on too few runs of the baseline, and on the numbers of runs that a file names otherwise."""
+    from unperturbed.analysis.perturbation.baseline import MINIMUM_RUNS  # noqa: PLC0415  not for each command
+
+    few = len(runs_of[BASELINE])
+    notes = [
+        f"The baseline has {counted(few, 'run')}: from fewer than {MINIMUM_RUNS}, `check` cannot tell how much "
+        "correlations vary between runs."
+    ] * (few < MINIMUM_RUNS)
+    numbers: dict[str, list[tuple[str, str]]] = {}
+    for number, trace in enumerate((trace for runs in runs_of.values() for trace in runs), 1):
+        own = str(trace.attributes["run"])
+        numbers.setdefault(str(trace.attributes["file"]), []).append((f"{number:04d}", own))
+    for file, named in numbers.items():
+        if len(named) > 1:
+            shown = first_of([f"{number} is {own}" for number, own in named])
+            notes.append(f"Runs of {file} have numbers: {shown}.")
+    return notes
 
 
 def _files_of(runs_of: Mapping[str, list[Trace]]) -> list[dict[str, Any]]:

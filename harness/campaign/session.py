@@ -254,13 +254,17 @@ def choose_families(spec: CampaignSpec, manifest: Manifest, progress: Progress) 
         manifest.set_facts(chosen_families={"families": {}, "note": ""})
         return spec
     families = {group[0]: [metric for name in group for metric in subsets[name]] for group in groups}
-    every = [metric for metrics in subsets.values() for metric in metrics]
-    changed = percent(rewriting.changes(every) / rewriting.before).removeprefix("+")
+    whole, *parts = (
+        percent(rewriting.changes([metric for name in group for metric in subsets[name]]) / rewriting.before)
+        for group in (subsets, *groups)
+    )
+    expected = (f"{listing(group)} {part.removeprefix('+')}" for group, part in zip(groups, parts, strict=True))
     note = (
-        f"A build with the sites of all metrics changes {changed} of the instructions without counting: its no-ops, "
-        "and what functions with no-ops execute more or less. So the subsets have "
-        f"{len(groups)} builds, each changing at most {percent(share).removeprefix('+')} of the instructions "
-        f"if possible: {'; '.join(listing(group) for group in groups)}."
+        f"A build with the sites of all metrics changes {whole.removeprefix('+')} of the instructions without "
+        "counting: its no-ops, and what functions with no-ops execute more or less. That is more than "
+        f"{percent(share).removeprefix('+')}, so the subsets have {len(groups)} builds, expected to change less: "
+        f"{'; '.join(expected)}. The compiler may generate other code for each: see how many instructions each build "
+        "executes without counting."
     )
     progress.note(note)
     _forget_configurations_of(READY, manifest)

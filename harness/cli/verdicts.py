@@ -160,7 +160,8 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    for table in (table for part in checked.parts for table in part.tables()):
+    tables = (table for part in checked.parts for table in part.tables())
+    for table in (*tables, *checked.correlations):
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"

@@ -27,9 +27,11 @@ from unperturbed.analysis.perturbation import (
 from unperturbed.analysis.perturbation.comparable import compared_pairs, few_interval_notes
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
+from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.records.processes import images
 from unperturbed.collectors.sources import find_sources
+from unperturbed.common.table import Table
 from unperturbed.common.wording import counted, listing, number, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
@@ -137,6 +139,7 @@ def check_runs(
         },
         doses=doses,
         warm_up=warm_up,
+        correlations=tuple(findings.correlations),
     )
 
 
@@ -253,6 +256,7 @@ class _Findings:
     against_sham: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     counting: defaultdict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     stability: dict[str, Stability] = field(default_factory=dict)
+    correlations: list[Table] = field(default_factory=list)  # Of the baseline, if nothing is compared with it
     responses: dict[str, list[Response]] = field(default_factory=dict)  # To doses, by configuration
     shared: list[float] = field(default_factory=list)  # Variance that configurations share with `ready` in a layout
     notes: dict[str, None] = field(default_factory=dict)
@@ -340,6 +344,8 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         lacking = ", ".join(name for name in spec.analysis.align_on if name not in on)
         findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
     findings.stability[pass_.name] = baseline.stability(how.disturbed, pass_.whole[BASELINE])
+    if not planned:
+        findings.correlations.append(baseline_table(baseline))
     anchored = _anchored(pass_, findings) if anchor else None
     shams: dict[str, Baseline | None] = {}
     for item in planned:

@@ -139,7 +139,7 @@ def read_thread_traces(folder: Path, traces: Traces) -> tuple[dict[str, Traces],
     if short:
         notes.append(
             f"There is no verdict on {first_of(short)}: a thread needs at least {MINIMUM_INTERVALS} intervals in each "
-            "run. Shorten the interval, or give the program more work."
+            "run. Shorten the interval, or make the runs longer."
         )
     files = {run: {role: thread["number"] for role, thread in threads.items()} for run, threads in runs.items()}
     return _read_strata(folder / "runs", "threads", traces, kept, files), tuple(notes)

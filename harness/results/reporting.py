@@ -81,6 +81,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         ranks=checked.ranks,
         multiplexing=checked.multiplexing,
         threads=checked.threads,
+        correlations=checked.correlations,
         passes=_passes(spec, manifest),
         notes=checked.notes
         + _notes(

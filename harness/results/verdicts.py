@@ -58,6 +58,7 @@ class CampaignVerdicts(Framed, Result):
     threads: StrataVerdicts | None = None  # On each thread; None without `threads: each`
     # Which metrics may be multiplexed; None unless the campaign has `multiplexed`.
     multiplexing: MultiplexingVerdicts | None = None
+    correlations: tuple[Table, ...] = ()  # Of the baseline in each pass, if no configuration is compared with it
 
     def at_least(self, mildest: VerdictName) -> tuple[str, ...]:
         """Return the configurations, except shams, with this verdict or a more serious one (`SEVERITY`)."""
@@ -137,7 +138,8 @@ class CampaignVerdicts(Framed, Result):
         added = (rewriting.table(name) for name, rewriting in self.rewriting.items())
         responses = (response_table(each) for each in self.doses.values())
         of_parts = (table for each in self.parts for table in each.tables())
-        return (verdict_table(self.verdicts, totals=self.totals_verdicts), *causes, *added, *responses, *of_parts)
+        verdicts = verdict_table(self.verdicts, totals=self.totals_verdicts)
+        return (verdicts, *causes, *added, *responses, *of_parts, *self.correlations)
 
     def to_frame(self) -> pl.DataFrame:
         """Return a frame with one row for each change of each configuration."""
@@ -197,5 +199,6 @@ def _page_of(verdicts: CampaignVerdicts) -> str:
         ranks=verdicts.ranks,
         multiplexing=verdicts.multiplexing,
         threads=verdicts.threads,
+        correlations=verdicts.correlations,
     )
     return render(content)

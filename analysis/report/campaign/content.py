@@ -229,6 +229,8 @@ class ReportContent:
         Verdicts by thread; None without `threads: each`.
     passes : Table or None
         The hardware metrics of each pass; None with a single pass.
+    correlations : tuple of Table
+        Correlations of the baseline's metrics in each pass, if nothing was compared with it.
     """
 
     campaign: str
@@ -260,6 +262,7 @@ class ReportContent:
     multiplexing: MultiplexingVerdicts | None = None
     threads: StrataVerdicts | None = None
     passes: Table | None = None
+    correlations: tuple[Table, ...] = ()
 
 
 def to_json(content: ReportContent) -> dict[str, Any]:

@@ -155,7 +155,8 @@ def result_section(content: ReportContent, results: Sequence[ConfigurationResult
             "There was nothing to check, or no configuration has enough finished runs. See the notes, the failures "
             "and the table of runs."
         )
-        return section("verdicts", "Verdicts", tag("p", said, class_="empty"))
+        tables = [table.to_html(sortable=True) for table in content.correlations]
+        return section("verdicts", "Verdicts", tag("p", said, class_="empty"), tables)
     most_serious_first = sorted(enumerate(results), key=lambda pair: SEVERITY.index(pair[1].verdict))
     cards = [_card(place, result, content) for place, result in most_serious_first]
     style = "cards even" if len(results) in {2, 4} else "cards"

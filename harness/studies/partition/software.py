@@ -177,7 +177,8 @@ def _plan_in_families(
     """
     progress.note(
         f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
-        "finds builds of fewer metrics that are, then subsets of the metrics of each build."
+        "finds builds of fewer metrics that are, then subsets of the metrics of each build. The runs for these builds "
+        "come in addition to the forecast."
     )
     history, limits = _History(observer), Limits(settings, time.monotonic)
     history.stage = "rewriting"

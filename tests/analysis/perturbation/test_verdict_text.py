@@ -11,7 +11,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, Verdict, verdict_table
-from unperturbed.analysis.perturbation.verdict_text import decisive_change
+from unperturbed.analysis.perturbation.verdict_text import decisive_change, mean_rho
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +62,18 @@ def test_the_decisive_change_of_a_campaign_until_decided_names_no_number_of_runs
     assert "About 48 runs per configuration would probably decide" in decisive_change(opened)
     assert "would probably decide" not in decisive_change(opened, advice=False)
     assert "tolerance" in decisive_change(opened, advice=False)
+
+
+def test_a_milder_verdict_than_the_interval_by_itself_is_explained(verdict: Verdict) -> None:
+    """The interval is not corrected for the number of comparisons; the verdict is."""
+    change = replace(verdict.changes[0], low=0.5, high=0.7, p_corrected=0.02, p_beyond_corrected=0.11, tolerance=0.4)
+    others = tuple(replace(each, verdict="unperturbed") for each in verdict.changes[1:])
+    shifted = replace(verdict, changes=(replace(change, verdict="shifted"), *others))
+    assert "after correction for 6 comparisons, this change may lie within the tolerance (corrected p 0.11)" in (
+        decisive_change(shifted)
+    )
+    assert "after correction" not in decisive_change(replace(verdict, changes=(replace(change, verdict="perturbed"),)))
+    within = replace(change, low=0.1, verdict="shifted")
+    assert "after correction" not in decisive_change(replace(verdict, changes=(within,)))
+    before, after = mean_rho(change.reference), mean_rho(change.observed)
+    assert f", from {before:.3f} to {after:.3f}; " in decisive_change(shifted)

@@ -256,6 +256,24 @@ def test_recipes_of_a_user_are_found_and_come_first(tmp_path: Path, monkeypatch:
         reading.formats_and_faults.cache_clear()
 
 
+def test_a_column_names_the_run_of_each_row(tmp_path: Path) -> None:
+    """Runs in one file, each with times of its own, are as many traces; without the rule they are refused."""
+    recipe = (
+        "title: a log of power\nrecognise: '^when;'\ntime: {columns: when, format: seconds}\ncolumns:\n"
+        "  - {match: cpu, is: device, name: CPU}\n  - {match: watts, is: gauge, unit: W}\n"
+    )
+    rows = [f"{at}.5;{test};{cpu};{at * cpu + test}" for test in (7, 8) for at in range(1, 9) for cpu in (0, 1)]
+    table = write(tmp_path, "when;test;cpu;watts\n" + "\n".join(rows) + "\n")
+    path = write(tmp_path, recipe, "power.yaml")
+    with pytest.raises(DataError, match="an earlier time than the previous one"):
+        read_traces(table, str(path))
+    path.write_text(f"{recipe}  - {{match: test, is: run}}\n")
+    traces = read_traces(table, str(path))
+    assert [trace.attributes["run"] for trace in traces] == ["7", "8"]
+    assert traces[1]["watts CPU 1"].tolist() == [at + 8 for at in range(1, 9)]
+    assert traces[1]["watts CPU 0"].tolist() == [8] * 8
+
+
 def test_a_broken_recipe_stops_only_imports_that_need_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -212,6 +213,28 @@ def test_too_few_baseline_runs(tmp_path: Path) -> None:
     (verdict,) = json.loads(done.stdout)["verdicts"]
     assert verdict["verdict"] == "undecided"
     assert "3 of at least 5 runs" in str(verdict)
+
+
+def test_a_campaign_of_a_baseline_alone_shows_its_correlations(tmp_path: Path) -> None:
+    """And its import tells which number each run of a file has, and that a full check needs more of them."""
+    rows = ["time,test,reads,writes\n"]
+    chance = np.random.default_rng(1)
+    for run in range(6):
+        reads = chance.integers(1000, 2000, 60)
+        writes = reads * 2 + chance.integers(0, 900, 60)
+        rows += [f"{at / 10},{run},{reads[at - 1]},{writes[at - 1]}\n" for at in range(1, 61)]
+    (tmp_path / "all.csv").write_text("".join(rows))
+    (tmp_path / "few.csv").write_text("".join(rows[:241]))
+    ending = ("run=test", "--as", "baseline", "-o")
+    done = unperturbed(tmp_path, "import", "csv", "all.csv", *ending, "c")
+    assert "Runs of all.csv have numbers: 0001 is 0, 0002 is 1, " in done.stderr
+    few = unperturbed(tmp_path, "import", "csv", "few.csv", *ending, "few").stderr
+    assert "The baseline has 4 runs: from fewer than 5" in few
+    shown = unperturbed(tmp_path, "check", "c").stdout
+    assert re.search(r"reads – writes\W+0\.[6-9]\d+\W+0\.[6-9]", shown), shown
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "smallest ρ of a run" in page
+    assert "baseline: 6 runs, 2 metrics: reads and writes" in page
 
 
 def test_a_run_that_is_too_short_is_named_by_its_file(recorded: Path) -> None:
