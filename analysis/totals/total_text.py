@@ -187,7 +187,8 @@ def _moved(change: TotalChange) -> str:
     inside = [] if low == high else [f"{low} to {high}"]
     if change.verdict == "shifted":
         inside.append(f"perhaps within the tolerance of {number(100 * change.tolerance)} %")
-    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}" + (f" ({'; '.join(inside)})" if inside else "")
+    span = f" ({'; '.join(inside)})" if inside else ""
+    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
 
 
 def short_total(value: float, metric: str) -> str:

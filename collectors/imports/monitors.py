@@ -92,9 +92,7 @@ def _by_run(recipe: Recipe, blocks: Sequence[_Block]) -> dict[str, list[_Block]]
     return runs
 
 
-def _run(
-    recipe: Recipe, blocks: Sequence[_Block], path: Path, options: Mapping[str, str], notes: list[str]
-) -> Trace:
+def _run(recipe: Recipe, blocks: Sequence[_Block], path: Path, options: Mapping[str, str], notes: list[str]) -> Trace:
     series: dict[str, _Series] = {}
     started, repeated = "", []
     for block in blocks:

@@ -199,7 +199,7 @@ def _notes_on_runs(runs_of: Mapping[str, list[Trace]]) -> list[str]:
 
     few = len(runs_of[BASELINE])
     notes = [
-        f"The baseline has {counted(few, 'run')}: from fewer than {MINIMUM_RUNS}, `check` cannot tell how much "
+        f"The baseline has {counted(few, 'run')}: from fewer than {MINIMUM_RUNS}, `check` does not see how much "
         "correlations vary between runs."
     ] * (few < MINIMUM_RUNS)
     numbers: dict[str, list[tuple[str, str]]] = {}

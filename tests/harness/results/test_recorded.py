@@ -84,8 +84,8 @@ def test_threads_are_paired_by_role(tmp_path):
     assert [len(trace) for trace in found["worker#2"]["main"]["baseline"]] == [31, 40]
     assert notes == (
         "There is no verdict on threads of reader: the runs have 1 to 2 of them.",
-        "There is no verdict on log#1: a thread needs at least 30 intervals in each run. Shorten the interval, or give "
-        "the program more work.",
+        "There is no verdict on log#1: a thread needs at least 30 intervals in each run. Shorten the interval, or make "
+        "the runs longer.",
     )
 
 
