@@ -45,7 +45,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "",
         Column("total of a run"),
         Column("A" if two else "baseline", "right", whole=True, detail=True),
         Column(checked, "right", whole=True, detail=True),
-        Column("change", "right", whole=True),
+        Column("change" if checked != "change" else "difference", "right", whole=True),
         Column(
             f"{next(iter(levels.values()))} % interval" if one_level else "interval",
             "right",

@@ -29,6 +29,7 @@ from unperturbed.harness.spec.sections.campaign import BASELINE, MULTIPLEXED
 from unperturbed.harness.studies.benchmarks import BenchmarkVerdicts
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
+_MOST_PAIRS = 15  # Of a baseline that nothing is compared with; the report has all
 
 
 def show_judgement(
@@ -160,21 +161,23 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    tables = (table for part in checked.parts for table in part.tables())
-    for table in (*tables, *checked.correlations):
+    of_parts = [table for part in checked.parts for table in part.tables()]
+    for table in of_parts + [each for each in checked.correlations if len(each.rows) <= _MOST_PAIRS]:
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs (a ratio of geometric means)"
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
+    if more := sum(len(each.rows) for each in checked.correlations if len(each.rows) > _MOST_PAIRS):
+        console.say(f"The report has the baseline's correlations: {more} pairs.")
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
             console.say(sentence)
         else:
             print_note(console, sentence)
-    of_parts = (note for part in checked.parts for note in part.sentences())
-    for note in (*anchor_notes(checked.verdicts), *checked.notes, *of_parts):
+    notes = (note for part in checked.parts for note in part.sentences())
+    for note in (*anchor_notes(checked.verdicts), *checked.notes, *notes):
         print_note(console, note)
 
 

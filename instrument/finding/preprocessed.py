@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
@@ -225,12 +226,17 @@ def parse(text: PreprocessedText, language: str, facts: Facts) -> ParsedText:
 
 @cache
 def _bindings() -> Any:
-    """Return libclang's bindings, set to the library of UNPERTURBED_LIBCLANG, the bindings' own, or the system's."""
+    """Return libclang's bindings, set to the library of UNPERTURBED_LIBCLANG, or the first that is found.
+
+    The bindings' own (a wheel) is sought first, then that of the environment (conda), then the system's.
+    """
     from clang import cindex  # noqa: PLC0415  takes 60 MB, and most files of a build need no tree
 
     chosen = os.environ.get(LIBRARY_VARIABLE, "")
     if not chosen and not Path(cindex.Config.library_path or "", "libclang.so").is_file():
-        chosen = max((str(path) for path in Path("/usr").glob(_SYSTEM_LIBRARY)), key=_llvm_version, default="")
+        own = sorted(str(path) for path in Path(sys.prefix, "lib").glob("libclang.so*"))
+        systems = (str(path) for path in Path("/usr").glob(_SYSTEM_LIBRARY))
+        chosen = own[0] if own else max(systems, key=_llvm_version, default="")
     if chosen:
         cindex.Config.set_library_file(chosen)
         cindex.Config.set_compatibility_check(False)  # other versions lack functions that are not called here

@@ -232,3 +232,20 @@ def test_another_libclang_parses_the_source(tmp_path: Path, library: Path) -> No
     totals = tmp_path / "totals"
     subprocess.run(["./program"], cwd=tmp_path, env={"UNPERTURBED_TOTALS": str(totals)}, check=True)
     assert {"f 3", "turns 3"} <= set(totals.read_text().splitlines())
+
+
+def test_the_libclang_of_an_environment_is_preferred_to_the_system_s(tmp_path: Path) -> None:
+    """As conda has it: the bindings come without a library, which is in the environment's lib."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libclang.so.13").symlink_to(LIBRARIES[0])
+    chosen = (
+        "import sys; from clang import cindex; cindex.Config.library_path = None; sys.prefix = sys.argv[1]\n"
+        "from unperturbed.instrument.finding import preprocessed\n"
+        "print(preprocessed._bindings().Config.library_file)"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "UNPERTURBED_LIBCLANG"}
+    for prefix, expected in ((tmp_path, tmp_path / "lib"), (tmp_path / "lib", LIBRARIES[-1].parent)):
+        done = subprocess.run(
+            [sys.executable, "-c", chosen, str(prefix)], capture_output=True, text=True, check=False, env=plain
+        )
+        assert Path(done.stdout.strip()).parent == expected, done.stderr
