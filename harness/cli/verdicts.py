@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -161,24 +161,30 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    of_parts = [table for part in checked.parts for table in part.tables()]
-    for table in of_parts + [each for each in checked.correlations if len(each.rows) <= _MOST_PAIRS]:
+    for table in (*(table for part in checked.parts for table in part.tables()), *_short(checked.correlations)):
         console.print(table.to_rich(console.width), crop=False)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs (a ratio of geometric means)"
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
-    if more := sum(len(each.rows) for each in checked.correlations if len(each.rows) > _MOST_PAIRS):
-        console.say(f"The report has the baseline's correlations: {more} pairs.")
     for sentence in checked.steadiness:
         if sentence.startswith("The baseline is steady"):
             console.say(sentence)
         else:
             print_note(console, sentence)
-    notes = (note for part in checked.parts for note in part.sentences())
-    for note in (*anchor_notes(checked.verdicts), *checked.notes, *notes):
+    of_parts = (note for part in checked.parts for note in part.sentences())
+    for note in (*anchor_notes(checked.verdicts), *checked.notes, *of_parts):
         print_note(console, note)
+
+
+def _short(correlations: Sequence[Table]) -> Iterator[Table]:
+    """Yield the tables of a baseline's correlations that a terminal can hold; print how many pairs the report has."""
+    for table in correlations:
+        if len(table.rows) <= _MOST_PAIRS:
+            yield table
+        else:
+            print(f"The report has the baseline's correlations of {len(table.rows)} pairs.")
 
 
 def _is_comparison(spec: CampaignSpec, checked: CampaignVerdicts) -> bool:
