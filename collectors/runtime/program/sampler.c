@@ -9,8 +9,8 @@
 #define _GNU_SOURCE
 #include "../common/runtime.h"
 #include "../common/sources.h"
+#include "quanta.h"
 #include "regions.h"
-#include "simulator.h"
 
 #include <errno.h>
 #include <fcntl.h>
