@@ -12,6 +12,9 @@ run has both, so the interval holds every c. It is short if both metrics are rel
 assumes that what is left correlates as the rest does. Without S, this is the correction for attenuation (Spearman, "The
 proof and measurement of association between two things", 1904).
 
+Simulated runs of equal work need no estimate if they share a round: they do the same, interval by interval, and ρ is
+that of their joined intervals. That they do is seen in the metrics which both passes count.
+
 Mytkowicz et al. use aligned runs "as if they had all been collected in the same run" (003, section 1). The interval
 says when this is right.
 """
@@ -35,7 +38,9 @@ from unperturbed.analysis.perturbation.correlation import (
     from_fisher,
     standard_ranks,
 )
+from unperturbed.analysis.perturbation.rounds import same_rounds
 from unperturbed.collectors.data import Trace
+from unperturbed.collectors.data.trace import WORK_CLOCKS
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.table import Column, Table
 from unperturbed.errors import DataError
@@ -44,6 +49,10 @@ special = LazyLibrary("scipy.special")
 
 _FEWEST = 3  # Runs of a pass, for the spread between runs
 
+_SAME_RANKS, _SAME_COUNTS = 0.99, 0.01
+"""Runs of a round do the same work if each metric of both passes has at least such a correlation between them, and if
+its counts in an interval differ by at most such a share of the mean."""
+
 
 @dataclass(frozen=True)
 class AcrossPasses:
@@ -51,8 +60,10 @@ class AcrossPasses:
 
     first: str
     second: str
-    measured: float  # Between aligned runs of the two passes
-    reliabilities: tuple[float, float]  # Of each metric: its correlation with itself between aligned runs of its pass
+    measured: float  # Between aligned runs of the two passes, or between runs of one round that do the same work
+    # Of each metric: its correlation with itself between aligned runs of its pass; between runs of one round, the least
+    # of any metric of both passes.
+    reliabilities: tuple[float, float]
     estimate: float
     # Bounds, each at level 1 − α: for every c, with the error of the runs.
     low: float
@@ -101,6 +112,10 @@ def correlate_across_passes(
         raise DataError(f"correlations across passes need at least {_FEWEST} runs of each pass: make more runs")
     shared = [name for name in on if name in first[0] and name in second[0]]
     names = [[*shared, *(name for name in side if name not in shared)] for side in metrics]
+    if same := _same_work(first, second):
+        apart = product(*(side[len(shared) :] for side in names))
+        made = (_within_rounds(first, second, same, (one, other), alpha, tolerance) for one, other in apart)
+        return tuple(each for each in made if each is not None)
     known = _Known.of((first, second), names, len(shared), on, anchor)
     fewer = [known.without(side, run) for side, runs in enumerate((first, second)) for run in range(len(runs))]
     found = []
@@ -115,6 +130,64 @@ def correlate_across_passes(
             parts = (float(measured), (float(reliabilities[0]), float(reliabilities[1])), float(estimate))
             found.append(AcrossPasses(one, other, *parts, low, high, bool(reliable)))
     return tuple(found)
+
+
+def _same_work(first: Sequence[Trace], second: Sequence[Trace]) -> list[tuple[int, int, float]]:
+    """Return the runs of both passes that do the same work in one round, with the least correlation that shows it.
+
+    Empty: too few do, or the counts are a processor's, which vary though the work is the same.
+    """
+    runs = [*first, *second]
+    if any(run.attributes.get("clock") not in WORK_CLOCKS or run.attributes.get("block") is None for run in runs):
+        return []
+    if any(metric.kind == "hardware" for run in runs for metric in run.metrics.values()):
+        return []
+    both = [name for name in first[0].names("simulated") if all(name in run for run in second)]
+    found = []
+    for at, to in np.argwhere(same_rounds(first, second)).tolist():
+        least = _agreement(first[at], second[to], both)
+        if least >= _SAME_RANKS:
+            found.append((at, to, least))
+    return found if len(found) >= _FEWEST else []
+
+
+def _agreement(one: Trace, other: Trace, metrics: Sequence[str]) -> float:
+    """Return the least correlation of a metric of one run with itself in another; 0 if counts are not the same."""
+    if not metrics or len(one) != len(other):
+        return 0.0
+    here, there = (np.asarray(run.values(metrics), np.float64) for run in (one, other))
+    if np.any(np.abs(here - there).mean(axis=0) > _SAME_COUNTS * here.mean(axis=0)):
+        return 0.0
+    least = np.diag(correlate_ranks(standard_ranks(here), standard_ranks(there))).min()
+    return float(least) if np.isfinite(least) else 0.0
+
+
+def _within_rounds(
+    first: Sequence[Trace],
+    second: Sequence[Trace],
+    same: Sequence[tuple[int, int, float]],
+    pair: tuple[str, str],
+    alpha: float,
+    tolerance: float,
+) -> AcrossPasses | None:
+    """Return the correlation of joined intervals, the mean over rounds; None if a metric does not vary.
+
+    The interval is wider by what the runs of a round are not alike.
+    """
+    one, other = (
+        [standard_ranks(np.asarray(runs[int(each[side])].values([pair[side]]), np.float64)) for each in same]
+        for side, runs in enumerate((first, second))
+    )
+    z = fisher(np.array([correlate_ranks(here, there)[0, 0] for here, there in zip(one, other, strict=True)]))
+    if not np.isfinite(z).all():
+        return None
+    least = min(agreed for _, _, agreed in same)
+    error = float(special.stdtrit(len(z) - 1, 1 - alpha)) * float(z.std(ddof=1)) / np.sqrt(len(z))
+    estimate, low, high = (float(from_fisher(z.mean() + side * error)) for side in (0, -1, 1))
+    low, high = max(-1.0, low - (1 - least)), min(1.0, high + (1 - least))
+    return AcrossPasses(
+        *pair, estimate, (least, least), estimate, low, high, max(high - estimate, estimate - low) <= tolerance
+    )
 
 
 class _Run:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from unperturbed.analysis.across_passes import AcrossPasses, across_table, across_to_dict, correlate_across_passes
-from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data import Kind, Metric, Trace
 from unperturbed.errors import DataError
 
 NAMES = ("work", "a", "b")
@@ -83,6 +83,60 @@ def test_what_runs_show_is_their_mean_correlation() -> None:
         if one is not other
     ]
     assert made.reliabilities[0] == pytest.approx(np.tanh(np.mean(own)) / 0.999, abs=1e-9)
+
+
+def in_rounds(seed: int, **facts: object) -> list[Trace]:
+    """Return simulated runs of one pass: each round has a signal of its own, and each run differs by a few counts."""
+    random, traces = np.random.default_rng(seed), []
+    for block in range(5):
+        shape = np.random.default_rng(block).normal(size=(INTERVALS, 3))
+        columns = {
+            name: (1e6 + 1e5 * signal).astype(np.int64) + random.integers(0, 200, INTERVALS)
+            for name, signal in zip(NAMES, (shape[:, 0], shape[:, 1], shape[:, 1] + shape[:, 2]), strict=True)
+        }
+        about = {"run": f"{seed}-{block}", "clock": "work", "interval_ns": 1, "block": block, **facts}
+        begin = np.arange(INTERVALS)
+        metrics = [Metric(name, "simulated") for name in NAMES]
+        traces.append(Trace.from_columns(metrics, columns, begin_ns=begin, end_ns=begin + 1, attributes=about))
+    return traces
+
+
+def test_runs_of_one_round_that_do_the_same_work_are_joined_interval_by_interval() -> None:
+    """Between rounds, a and b have nothing in common, so aligned runs of other rounds tell nothing."""
+    first, second = in_rounds(1), in_rounds(2)
+    one, other = [trace[["work", "a"]] for trace in first], [trace[["work", "b"]] for trace in second]
+    (made,) = correlate_across_passes(one, other, (["work", "a"], ["work", "b"]), on=["work"])
+    truth = [spearmanr(trace["a"], trace["b"]).statistic for trace in first]
+    assert made.estimate == pytest.approx(np.mean(truth), abs=0.01)
+    assert made.low <= np.mean(truth) <= made.high
+    assert made.is_reliable
+    assert made.measured == made.estimate
+    assert min(made.reliabilities) > 0.99
+
+
+@pytest.mark.parametrize("reason", ["other rounds", "no rounds", "intervals of time", "other work", "a processor"])
+def test_other_runs_are_not_joined(reason: str) -> None:
+    facts: dict[str, dict[str, object]] = {
+        "other rounds": {"layout": 1},
+        "no rounds": {"block": None},
+        "intervals of time": {"clock": "monotonic"},
+    }
+    first, second = in_rounds(1), in_rounds(2, **facts.get(reason, {}))
+    kind: Kind = "hardware" if reason == "a processor" else "simulated"
+    chance = np.random.default_rng(1)
+    sides = []
+    for runs, name in ((first, "a"), (second, "b")):
+        made = []
+        for trace in runs:
+            columns = {each: trace[each] for each in ("work", name)}
+            if reason == "other work":
+                columns["work"] = chance.permutation(columns["work"])
+            metrics = [Metric(each, kind) for each in columns]
+            begin, end = trace.begin_ns, trace.end_ns
+            made.append(Trace.from_columns(metrics, columns, begin_ns=begin, end_ns=end, attributes=trace.attributes))
+        sides.append(made)
+    found = correlate_across_passes(sides[0], sides[1], (["work", "a"], ["work", "b"]), on=["work"])
+    assert not any(pair.is_reliable for pair in found)
 
 
 def test_few_runs_are_refused() -> None:
