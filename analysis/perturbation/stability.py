@@ -29,7 +29,7 @@ _STATE = (
 
 _REPEATABLE = (
     "Simulated counts do not depend on the host's load, but on the size of the environment, which runs of one round "
-    "share: see whether the other configurations' runs of this round differ too."
+    "share: see whether other runs of this round differ too."
 )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from unperturbed.analysis.perturbation import verdict_text
 from unperturbed.analysis.perturbation.compare import Comparison
 from unperturbed.analysis.perturbation.correlation import FloatArray
+from unperturbed.analysis.perturbation.rounds import find_partners
 from unperturbed.collectors.data import Trace
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
@@ -339,6 +340,8 @@ _INSTRUCTIONS, _CYCLES = "PAPI_TOT_INS", "PAPI_TOT_CYC"
 def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Overhead:
     """Return the relative change of mean totals: 0.03 is 3 % more than the reference; None for uncounted totals.
 
+    Runs that share rounds with runs of the reference are compared with these.
+
     Parameters
     ----------
     reference_traces, traces : sequence of Trace
@@ -354,6 +357,9 @@ def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Over
     def added(reference: float | None, observed: float | None) -> float | None:
         return None if not reference or observed is None else observed / reference - 1
 
+    partners = find_partners(reference_traces, traces)
+    if partners is not None:
+        reference_traces = [reference_traces[at] for at in partners]
     return Overhead(
         instructions=added(_mean_total(reference_traces, _INSTRUCTIONS), _mean_total(traces, _INSTRUCTIONS)),
         cycles=added(_mean_total(reference_traces, _CYCLES), _mean_total(traces, _CYCLES)),

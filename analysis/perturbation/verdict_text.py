@@ -229,7 +229,7 @@ _CHANGE_COLUMNS = (
         "software metric; across: like outer, with two metrics",
     ),
     Column("verdict"),
-    Column("ρ before", meaning="mean over the reference runs"),
+    Column("ρ before", meaning="mean over the reference runs, or those of the same rounds if these are compared"),
     Column("ρ here", meaning="mean over the configuration's runs"),
     Column("change"),
     Column(
@@ -289,7 +289,7 @@ def change_table(changes: Iterable[tuple[str, Change]], caption: str = "") -> Ta
 
 
 def _change_row(configuration: str, change: Change) -> list[Cell | str]:
-    before, after = mean_rho(change.reference), mean_rho(change.observed)
+    before, after = shown_levels(change)
     needed = change.runs_to_decide
     return [
         pair_name(change.first, change.second),
@@ -324,7 +324,7 @@ def change_sentence(change: Change, alpha: float) -> str:
     str
         A sentence without the final full stop.
     """
-    before, after = mean_rho(change.reference), mean_rho(change.observed)
+    before, after = shown_levels(change)
     direction = "fell" if after < before else "rose"
     moved = (
         f"stayed at {correlation(before)}"
@@ -350,9 +350,10 @@ def decisive_change(verdict: Verdict, *, advice: bool = True) -> str:
     from unperturbed.analysis.perturbation.verdict import ranked_changes  # noqa: PLC0415  it uses this module
 
     change = ranked_changes(verdict.changes)[0]
+    before, after = shown_levels(change)
     parts = [
-        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, from {mean_rho(change.reference):.3f} to "
-        f"{mean_rho(change.observed):.3f}; {_percent_of(verdict.level)} confidence interval (uncorrected) "
+        f"{change.check} ρ of {change.label} changed by {change.effect:+.3f}, from {before:.3f} to "
+        f"{after:.3f}; {_percent_of(verdict.level)} confidence interval (uncorrected) "
         f"{change.low:+.3f} … {change.high:+.3f}, tolerance ±{change.tolerance:g}"
         f"{_ORIGINS[change.origin or 'unclear']}{_corrected_away(change, len(verdict.changes))}"
     ]
@@ -417,6 +418,18 @@ def runs_advice(changes: Iterable[Change], runs: int | None = None) -> tuple[str
 def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
     """Return the overhead of measuring, as pairs of quantity and amount."""
     return [(quantity, percent(getattr(overhead, quantity))) for quantity in ("instructions", "cycles", "time")]
+
+
+def shown_levels(change: Change) -> tuple[float, float]:
+    """Return the mean ρ of the reference runs and of the checked runs that a change is the difference of.
+
+    Within rounds, that is of the reference runs of the same rounds.
+    """
+    after = mean_rho(change.observed)
+    before = [mean_rho(change.reference)]
+    if change.partners:
+        before.append(mean_rho(change.reference[at] for at in change.partners))
+    return min(before, key=lambda level: abs(after - level - change.effect)), after
 
 
 def mean_rho(rhos: Iterable[float]) -> float:

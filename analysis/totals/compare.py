@@ -40,6 +40,7 @@ class TotalsComparison:
     p: FloatArray  # Two-sided p-value of "no change"
     designs: int  # Number of comparisons that each was chosen from
     observed_error: FloatArray  # Standard error as these runs show it; within rounds, `error` has a minimum
+    within: NDArray[np.bool_]  # Whether runs are compared within rounds
 
     def p_beyond(self, bound: FloatArray) -> FloatArray:
         """Return the p-value of "no change beyond ± `bound`", shape (m,): both tails of a minimum-effect test."""
@@ -67,7 +68,7 @@ def compare_totals(
         name: np.where(taken, getattr(within, name), getattr(independent, name))
         for name in ("effect", "error", "freedom", "low", "high", "p", "observed_error")
     }
-    return TotalsComparison(**chosen, designs=DESIGNS)
+    return TotalsComparison(**chosen, designs=DESIGNS, within=taken)
 
 
 def smallest_visible(error: float, freedom: float, *, alpha: float, family: int) -> float:
@@ -126,7 +127,8 @@ def _comparison(
     effect = np.where(np.abs(effect) < _EQUAL, 0.0, effect)
     reach = special.stdtrit(freedom, 1 - alpha) * error
     p = np.minimum(1, 2 * designs * _tail(np.abs(effect), error, freedom))
-    return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs, error)
+    independent = np.zeros(effect.shape, np.bool_)
+    return TotalsComparison(effect, error, freedom, effect - reach, effect + reach, p, designs, error, independent)
 
 
 def _tail(distance: FloatArray, error: FloatArray, freedom: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from unperturbed.analysis.metric_names import plain_name
@@ -104,7 +105,8 @@ def totals_sentence(
     `correlations`: Verdict on correlations, for the end of the sentence.
     `advice`: Whether to tell how many runs would decide; not for campaigns that choose their number of runs.
     """
-    parts = [_moved(change) for change in changes if change.verdict in ("perturbed", "shifted")]
+    moved = [change for change in changes if change.verdict in ("perturbed", "shifted")]
+    parts = [_moved(change, len(changes), advice=advice) for change in moved]
     equal = [total_name(change.metric) for change in changes if change.equal]
     in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
     within = [
@@ -178,7 +180,7 @@ def _are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 and not names[0].endswith("s") else "are"
 
 
-def _moved(change: TotalChange) -> str:
+def _moved(change: TotalChange, family: int, *, advice: bool) -> str:
     """Return one change as words that follow "has": `2.1 % more instructions (2.0 to 2.2)`."""
     size, ends = abs(change.change), sorted((abs(change.low), abs(change.high)))
     less = "less" if change.metric in TIMES else "fewer"
@@ -186,7 +188,11 @@ def _moved(change: TotalChange) -> str:
     low, high = (number(100 * end, 2) for end in ends)
     inside = [] if low == high else [f"{low} to {high}"]
     if change.verdict == "shifted":
-        inside.append(f"perhaps within the tolerance of {number(100 * change.tolerance)} %")
+        is_beyond = change.low > change.tolerance or math.log1p(change.high) < -math.log1p(change.tolerance)
+        corrected = f"after correction for {family} totals, " if is_beyond and family > 1 else ""
+        inside.append(f"{corrected}perhaps within the tolerance of {number(100 * change.tolerance)} %")
+        if advice and change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS:
+            inside.append(f"{change.runs_to_decide} runs per configuration would probably decide")
     span = f" ({'; '.join(inside)})" if inside else ""
     return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
 

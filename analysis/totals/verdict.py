@@ -82,6 +82,9 @@ class TotalChange:
         Whether the two runs of each round have exactly the same total, though rounds differ.
     nodes : tuple of TotalChange
         For means over nodes, the change on each node.
+    partners : tuple of int
+        For each value of `observed`, the index in `reference` of the run of the same round; empty if runs are not
+        compared within rounds.
     """
 
     metric: str
@@ -109,11 +112,12 @@ class TotalChange:
     level: float = 0.9
     equal_in_rounds: bool = False
     nodes: tuple[TotalChange, ...] = ()
+    partners: tuple[int, ...] = ()
 
     @property
     def before(self) -> float:
-        """Return the mean total of the reference runs."""
-        return float(np.mean(self.reference))
+        """Return the mean total of the reference runs that are compared: within rounds, those of the same rounds."""
+        return float(np.mean([self.reference[at] for at in self.partners] or self.reference))
 
     @property
     def after(self) -> float:
@@ -221,6 +225,7 @@ def compare_runs(
             designs=compared.designs,
             simulated=metric in simulated,
             level=1 - 2 * alpha,
+            partners=tuple(partners.tolist()) if partners is not None and compared.within[at] else (),
         )
         for at, metric in enumerate(known)
     ]

@@ -107,9 +107,9 @@ def decode(content: bytes, path: Path) -> str:
 
 
 def known_kind(name: str) -> Kind | None:
-    """Return the kind of a metric by its name in perf, PAPI or this tool; None for other names."""
+    """Return the kind of a metric by its name in perf (also with `_` for `-`), PAPI or this tool; None for others."""
     base = re.sub(r":[ukhGHpPIDWSe]+$", "", name)
-    event = GENERIC.get(ALIASES.get(base, base))
+    event = GENERIC.get(ALIASES.get(base, base)) or GENERIC.get(base.replace("_", "-"))
     if event is not None:
         return event.kind
     if name in OS_METRICS:

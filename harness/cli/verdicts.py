@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -169,7 +170,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:
-        if sentence.startswith("The baseline is steady"):
+        if re.match(r"The baseline( of pass \S+)? is steady", sentence):
             console.say(sentence)
         else:
             print_note(console, sentence)
@@ -221,6 +222,11 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
             shown = verdict_cell(verdict.verdict)
             said = decisive_change(verdict, advice=checked.looks is None)
             console.say(Text(f"  {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
+        alone = checked.counting.get(item.name)
+        if alone is not None and alone.verdict != "unperturbed":
+            shown = verdict_cell(alone.verdict)
+            said = decisive_change(alone, advice=False)
+            console.say(Text(f"  counting {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
         moved = checked.totals_verdicts.get(item.name, "unperturbed")
         if moved != "unperturbed" and not comparing:
             shown = verdict_cell(moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,13 +83,15 @@ class CampaignVerdicts(Framed, Result):
     @property
     def steadiness(self) -> tuple[str, ...]:
         """Return sentences on the baseline's steadiness; if nothing was checked, also advice on the number of runs."""
-        sentences: dict[str, None] = {}
-        for stability in self.stability.values():
-            sentences |= dict.fromkeys(stability.sentences())
+        sentences = dict.fromkeys(self.doubts)
+        several = len(self.stability) > 1 and bool(sentences)
+        for name, stability in self.stability.items():
             if stability.steady:
-                sentences[f"The baseline is steady over its {stability.runs} runs: no drift, no outlier."] = None
-            if not self.verdicts:  # verdicts include the number of runs that would decide
-                sentences[stability.advice()] = None
+                of = f" of pass {name}" if several else ""
+                sentences[f"The baseline{of} is steady over its {stability.runs} runs: no drift, no outlier."] = None
+        if self.stability and not self.verdicts:  # verdicts include the number of runs that would decide
+            most = max(self.stability.values(), key=lambda each: math.inf if each.advised is None else each.advised)
+            sentences[most.advice()] = None
         return tuple(sentences)
 
     @property
@@ -104,7 +107,9 @@ class CampaignVerdicts(Framed, Result):
     @property
     def doubts(self) -> tuple[str, ...]:
         """Return doubts about the baseline, one sentence each."""
-        return tuple(dict.fromkeys(said for stability in self.stability.values() for said in stability.sentences()))
+        several = len(self.stability) > 1
+        said = ((name, one) for name, stability in self.stability.items() for one in stability.sentences())
+        return tuple(dict.fromkeys(f"Pass {name}: {one}" if several else one for name, one in said))
 
     @property
     def simulated(self) -> bool:

@@ -300,7 +300,7 @@ def _doubts(baseline: Sequence[Trace], checked: Sequence[Trace], role: str) -> l
     )
     first, second = _span(baseline), _span(checked)
     if first is None or second is None:
-        how = "The files have no time for each run. If the sides were recorded one after the other,"
+        how = "The files do not show when each run took place. If the sides were recorded one after the other,"
     elif first[0] <= second[1] and second[0] <= first[1]:
         how = "The recordings of the sides overlap in time. Unless they took turns,"
     else:

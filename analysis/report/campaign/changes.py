@@ -10,7 +10,7 @@ from unperturbed.analysis.metric_names import meaning, pair_name, plain_name
 from unperturbed.analysis.pages.chart import short
 from unperturbed.analysis.pages.document import packed_block, section
 from unperturbed.analysis.perturbation import VERDICT_SIGNS, change_sentence, change_table
-from unperturbed.analysis.perturbation.verdict_text import mean_rho
+from unperturbed.analysis.perturbation.verdict_text import shown_levels
 from unperturbed.analysis.report.campaign.content import ReportView, change_key, changed_pairs
 from unperturbed.analysis.report.campaign.figures import Blocks, shown
 from unperturbed.common.markup import Content, Html, HtmlCell, table, tag
@@ -241,7 +241,7 @@ def details(listed: Listed) -> dict[str, Any]:
                 "observed": short(change.observed, 3),
                 "runs": [runs.setdefault(names, len(runs)) for names in (change.reference_runs, change.observed_runs)],
                 "interval": short((change.effect, change.low, change.high, change.tolerance), 3),
-                "means": short((mean_rho(change.reference), mean_rho(change.observed)), 3),
+                "means": short(shown_levels(change), 3),
             }
         )
     return {"labels": [label for label, _ in _FACTS], "runs": [list(names) for names in runs], "changes": entries}

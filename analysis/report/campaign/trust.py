@@ -112,15 +112,15 @@ def trust_sentence(rows: Sequence[MetricRow], configurations: int) -> str:
     if not checked:
         return "No metric was checked."
     if len(trusted) == len(checked):
-        return f"Every metric that was checked can be trusted{everywhere}."
+        return f"The correlations of every metric that was checked can be trusted{everywhere}."
     if not trusted:
         if configurations == 1:
             return (
                 "No metric is shown to be unperturbed; each cell shows how many checks of the metric failed or are "
                 "undecided."
             )
-        return f"No metric can be trusted{everywhere}; the columns show where a metric can be trusted."
-    return f"{len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
+        return f"No metric's correlations can be trusted{everywhere}; the columns show where they can."
+    return f"The correlations of {len(trusted)} of {counted(len(checked), 'metric')} can be trusted{everywhere}{named}."
 
 
 def agreement_sentence(rows: Sequence[MetricRow]) -> str:

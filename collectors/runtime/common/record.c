@@ -149,6 +149,9 @@ static void introduce(struct unperturbed_header *header, const char *image)
 {
     counted = getpid();
     header->parent = (uint64_t)getppid();
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    if (random)
+        memcpy(header->random, random, sizeof header->random);
     strncpy(header->image, image, sizeof header->image - 1);
     header->rank = own_rank;
     header->ranks = all_ranks;
@@ -195,28 +198,46 @@ int unperturbed_grow(uint64_t position)
     return result;
 }
 
-/* Opens a new file for this process: the first image of a process has number 0, and each exec adds 1. */
-static int create(void)
+/* Returns whether a file was claimed by this image: by another copy of the runtime, preloaded or linked in by hand. */
+static int is_of_this_image(const uint64_t *random)
+{
+    const void *own = (const void *)getauxval(AT_RANDOM);
+    return own && memcmp(random, own, sizeof unperturbed_header->random) == 0;
+}
+
+/* Opens a new file for this process: the first image of a process has number 0, and each exec adds 1. At an image's start,
+ * fails with EALREADY if another copy of the runtime has one for it. */
+static int create(int starts)
 {
     for (int image = 0; image < MOST_IMAGES; image++) {
         snprintf(own_path, sizeof own_path, "%s.%d.%d", first_path, (int)getpid(), image);
         int fd = open(own_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd;
+        if (!starts)
+            continue; /* of an earlier process with this number, forked by the same image */
+        uint64_t random[2] = {0, 0};
+        fd = open(own_path, O_RDONLY | O_CLOEXEC);
+        ssize_t read = pread(fd, random, sizeof random, offsetof(struct unperturbed_header, random));
+        close(fd);
+        if (read == sizeof random && is_of_this_image(random)) {
+            errno = EALREADY;
+            return -1;
+        }
     }
     return -1;
 }
 
 /* Creates a record file for this process, with the settings of the mapped one, and maps it in its place. The address
  * range is that of a full file, of which only a beginning exists. */
-static int claim_another(const char *image)
+static int claim_another(const char *image, int starts)
 {
     const struct unperturbed_header *first = unperturbed_header;
     uint64_t limit = first->limit, records = STEP_BYTES / first->record_bytes;
     if (records > limit)
         records = limit;
     size_t room = bytes_of(first, limit);
-    int fd = create();
+    int fd = create(starts);
     if (fd < 0)
         return -1;
     struct unperturbed_header *own = MAP_FAILED;
@@ -245,7 +266,7 @@ static int claim_another(const char *image)
 }
 
 /* A further process of the run: with OPTION_CHILDREN it has a file of its own, or the observer's counters. */
-static int join(const char *image)
+static int join(const char *image, int starts)
 {
     int is_launcher = unperturbed_header->source == SOURCE_CALLGRIND && !RUNNING_ON_VALGRIND; /* starts every exec */
     if ((unperturbed_header->options & OPTION_CHILDREN) && !is_launcher) {
@@ -253,9 +274,10 @@ static int join(const char *image)
             counted = getpid();
             return 0;
         }
-        if (claim_another(image) == 0)
+        if (claim_another(image, starts) == 0)
             return 0;
-        unperturbed_mark(MARK_UNCOUNTED);
+        if (errno != EALREADY)
+            unperturbed_mark(MARK_UNCOUNTED);
     }
     leave();
     return -1;
@@ -267,7 +289,7 @@ int unperturbed_claim_in_child(void)
     if (!unperturbed_header)
         return -1;
     memcpy(image, unperturbed_header->image, sizeof image);
-    return join(image);
+    return join(image, 0);
 }
 
 /* Maps the record file that the environment names, and claims it for this process. A second program of the same run
@@ -291,16 +313,20 @@ int unperturbed_claim(char **environment)
         leave();
         return -1;
     }
+    if (header->owner && is_of_this_image(header->random)) {
+        leave();
+        return -1;
+    }
     if (header->owner == me && !(header->options & OPTION_CHILDREN))
         unperturbed_mark(MARK_EXEC); /* this process claimed the file as another image, and then called exec */
     if (header->owner)
-        return join(name);
+        return join(name, 1);
     if (!own_rank && header->program[0] && strncmp(header->program, name, sizeof header->program - 1) != 0) {
         leave();
         return -1;
     }
     if (!__atomic_compare_exchange_n(&header->owner, &owner, me, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return join(name);
+        return join(name, 1);
     introduce(header, name);
     /* Takes about 1 ms now, and prevents page faults by the sampler during the run. Linux before 5.14 does not have
      * this call, so the page faults occur. */

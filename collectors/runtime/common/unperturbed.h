@@ -159,6 +159,7 @@ struct unperturbed_header {
     uint32_t ranks;          /* number of ranks; 0 if unknown */
     uint32_t regions;        /* number of software metrics that count hardware events within a function */
     uint32_t region[UNPERTURBED_REGIONS]; /* for each software metric that does: the index of its event + 1, or 1 */
+    uint64_t random[2];                   /* the kernel's random bytes (AT_RANDOM) of the image that claimed the file */
 };
 
 /* A record: cumulative values at one time. It is followed by `events` hardware values; if multiplexed, by enabled and

@@ -122,4 +122,6 @@ def _show(campaign: MergedCampaign, out: Path) -> None:
             print_note(console, f"{source.title}: {source.alignment.warning}")
     for note in campaign.notes:
         print_note(console, note)
+    if campaign.merged.trace.names("simulated"):
+        console.say("Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor.")
     console.say(f"{len(campaign.merged.trace)} intervals: {out}")

@@ -83,11 +83,15 @@ def left_out(
     perturbed = tuple(
         replace(each, reason=_reason(each, added.get(each.metric)), advice=ADVICE) for each in builds.unmeasurable
     )
-    undecided = tuple(
-        replace(each, reason=f"in no build that leaves the program alone without counting: {each.reason}")
-        for each in builds.undecided
-    )
+    undecided = tuple(replace(each, reason=_without_build(each)) for each in builds.undecided)
     return perturbed, undecided
+
+
+def _without_build(undecided: UndecidedMetrics) -> str:
+    """Return why metrics are in no family: nothing was counted in what the search compared."""
+    whose = "its" if len(undecided.metrics) == 1 else "their"
+    why = undecided.reason.replace("in no certified subset; measured alone,", f"a build with {whose} sites alone is")
+    return f"no build with {whose} sites is shown to leave the program alone without counting: {why}"
 
 
 def profile_alone(runs: RunsHere, metrics: Sequence[str], progress: Progress) -> dict[str, Rewriting]:
@@ -117,6 +121,7 @@ def merge(
     history: Sequence[Measurement],
     added: Mapping[str, Rewriting],
     stopped: str,
+    strategy: str,
 ) -> Plan:
     """Return the plans of all families as one, with the builds of the families and the metrics that have none.
 
@@ -125,6 +130,7 @@ def merge(
     `history`: The measurements of all of them, with runs counted from the first.
     `added`: What the sites of a metric alone add to the program, for metrics without a family.
     `stopped`: Why the search did not finish; empty if it did.
+    `strategy`: That of the search for each family's subsets.
     """
     is_whole = len(builds.subsets) == 1 and not builds.unmeasurable and not builds.undecided
     largest_first = sorted((subset for plan in plans for subset in plan.subsets), key=lambda each: -len(each.metrics))
@@ -141,7 +147,7 @@ def merge(
         runs_used=history[-1].runs_used if history else 0,
         hours=(builds, *plans)[-1].hours,
         history=tuple(history),
-        strategy=plans[0].strategy if plans else builds.strategy,
+        strategy=plans[0].strategy if plans else strategy,
         families=()
         if is_whole
         else tuple(replace(each, name=f"family-{number}") for number, each in enumerate(builds.subsets, 1)),

@@ -176,9 +176,9 @@ def _plan_in_families(
     `ready`: Runs of the build of all metrics without counting, by which it is not unperturbed.
     """
     progress.note(
-        f"The build with the sites of all {len(metrics)} metrics is not unperturbed without counting: the search first "
-        "finds builds of fewer metrics that are, then subsets of the metrics of each build. The runs for these builds "
-        "come in addition to the forecast."
+        f"The build with the sites of all {len(metrics)} metrics is not shown to be unperturbed without counting: the "
+        "search first finds builds of fewer metrics that are, then subsets of the metrics of each build. The runs for "
+        "these builds come in addition to the forecast."
     )
     history, limits = _History(observer), Limits(settings, time.monotonic)
     history.stage = "rewriting"
@@ -208,7 +208,7 @@ def _plan_in_families(
             break
     perturbed = [each.metric for each in builds.unmeasurable]
     alone = profile_alone(runs, perturbed, progress) if stopped != "interrupted" else {}
-    return replace(merge(builds, plans, history.measured, alone, stopped), alpha=settings.alpha)
+    return replace(merge(builds, plans, history.measured, alone, stopped, strategy), alpha=settings.alpha)
 
 
 class _History:

@@ -46,6 +46,7 @@ def test_intervals_hold_what_runs_are_on_average(poisson):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_models_of_many_random_sweeps_agree_with_the_program():
     found = agreement((draw_sweep(seed) for seed in range(200)), settings=20)
     assert found.lost <= 0.005 * found.matters

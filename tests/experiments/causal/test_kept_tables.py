@@ -36,5 +36,6 @@ def test_a_section_is_what_the_learner_makes_of_its_tables(part: evaluate.Part, 
     made = evaluate.evaluated(part, evaluate.STORED, tmp_path, "Made.")
     written = evaluate.sections_of(EVIDENCE / "causal.md")[part.name]
     # Last digits may differ with libraries; which edges there are, and which claims hold, may not.
-    words = [re.sub(r"[−-]?\d[\d.,e+−-]*", "#", text) for text in (made, written)]
+    sections = (text.rpartition("Made")[0] for text in (made, written))
+    words = [re.sub(r"[−-]?\d[\d.,e+−-]*", "#", text) for text in sections]
     assert words[0] == words[1]

@@ -424,7 +424,7 @@ int main(void) { long t = 0; for (int i = 0; i < 300; i++) t += work(1000000); p
 """
 
 
-@pytest.mark.parametrize("sampler", [pytest.param("inside", marks=pytest.mark.long), "outside"])
+@pytest.mark.parametrize("sampler", ["inside", "outside"])
 def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.c").write_text(BY_HAND)
     (tmp_path / "metrics.yaml").write_text("software:\n  steps: {loop: work}\n")

@@ -160,6 +160,8 @@ def _spec(folder: Path) -> Path:
     return write_spec(
         folder,
         program__build="{cc} -O2 -g -o phases phases.c",
+        program__run="{build}/phases 40",
+        measure__interval={"records": 60},
         measure__hardware=["PAPI_TOT_INS", "PAPI_BR_MSP"],
         measure__derived=None,
     )

@@ -126,11 +126,14 @@ def test_of_equal_verdicts_the_larger_share_is_worse():
 
 def test_the_sentence_says_how_many_and_names_a_few():
     columns, rows = rows_of(verdict("c", a="unperturbed", PAPI="perturbed"))
-    assert trust_sentence(rows, 1) == "1 of 2 metrics can be trusted: a."
-    assert trust_sentence(rows[:1], 3) == "Every metric that was checked can be trusted in all 3 configurations."
-    assert trust_sentence(rows[1:], 3).startswith("No metric can be trusted in all 3 configurations;")
+    assert trust_sentence(rows, 1) == "The correlations of 1 of 2 metrics can be trusted: a."
+    assert (
+        trust_sentence(rows[:1], 3)
+        == "The correlations of every metric that was checked can be trusted in all 3 configurations."
+    )
+    assert trust_sentence(rows[1:], 3).startswith("No metric's correlations can be trusted in all 3 configurations;")
     partly = replace(rows[0], verdicts=(*rows[0].verdicts, None))
-    said = "Every metric that was checked can be trusted in every configuration that checks them."
+    said = "The correlations of every metric that was checked can be trusted in every configuration that checks them."
     assert trust_sentence([partly], 2) == said
     assert trust_sentence([replace(rows[0], verdicts=(None,))], 1) == "No metric was checked."
     assert len(columns) == 1

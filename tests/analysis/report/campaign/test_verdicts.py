@@ -218,14 +218,10 @@ def test_advice_for_the_undecided_says_how_many_runs():
     beyond = [*open_changes, change(0.33, "undecided", runs_to_decide=None)]
     said = verdicts.advice(result(*beyond, verdict="undecided"), content())
     assert "decide 2 of 3 open changes" in said[0]
-    assert said[1].startswith(
-        "The chance that 60 runs decide 1 further change is below 80 %: give the program more work"
-    )
+    assert said[1].startswith("The chance that 60 runs decide 1 further change is below 80 %: make each run longer")
     far = result(*beyond[2:], *beyond[2:], verdict="undecided")
     (only,) = verdicts.advice(far, content())
-    assert only.startswith(
-        "The chance that 60 runs decide 2 changes is below 80 % for each: give the program more work"
-    )
+    assert only.startswith("The chance that 60 runs decide 2 changes is below 80 % for each: make each run longer")
     alone = [change(0.33, "undecided", runs_to_decide=14)]
     assert verdicts.advice(result(*alone, verdict="undecided"), content())[0].endswith("decide the open change.")
 
