@@ -11,7 +11,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, Verdict, verdict_table
-from unperturbed.analysis.perturbation.verdict_text import decisive_change, mean_rho
+from unperturbed.analysis.perturbation.verdict_text import decisive_change, mean_rho, shown_levels
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +77,14 @@ def test_a_milder_verdict_than_the_interval_by_itself_is_explained(verdict: Verd
     assert "after correction" not in decisive_change(replace(verdict, changes=(within,)))
     before, after = mean_rho(change.reference), mean_rho(change.observed)
     assert f", from {before:.3f} to {after:.3f}; " in decisive_change(shifted)
+
+
+def test_levels_are_of_the_runs_that_the_change_is_the_difference_of(verdict: Verdict) -> None:
+    """Rounds without a checked run have other correlations: they are no part of a change within rounds."""
+    change = replace(
+        verdict.changes[0], reference=(0.1, 0.1, 0.7, 0.9), observed=(0.3, 0.3), partners=(0, 1), effect=0.2
+    )
+    assert shown_levels(change) == pytest.approx((0.1, 0.3))
+    independent = replace(change, effect=mean_rho(change.observed) - mean_rho(change.reference))
+    assert shown_levels(independent) == pytest.approx((mean_rho(change.reference), 0.3))
+    assert shown_levels(replace(independent, partners=())) == shown_levels(independent)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from unperturbed.analysis.perturbation.verdict import overhead
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.analysis.totals.verdict import decide_totals
@@ -178,6 +179,20 @@ def test_the_sentence_names_the_runs_that_would_decide_a_total() -> None:
     assert totals_sentence("B", [never], "A").endswith("undecided.")
 
 
+def test_means_are_of_the_rounds_that_both_have() -> None:
+    """A round of the reference alone, with another level, would make the means contradict the change."""
+    rounds = [1000, 1400, 1001, 1399, 1002]
+    found = _one([*rounds, 2000, 2001], [round(1.1 * total) for total in rounds])
+    assert found.partners == (0, 1, 2, 3, 4)
+    assert found.after / found.before == pytest.approx(1 + found.change, abs=1e-3)
+    assert found.to_dict()["partners"] == found.partners
+    assert _one(LEVEL, LEVEL[:2]).partners == ()
+    added = overhead(
+        *(_runs(name, PAPI_TOT_INS=totals) for name, totals in (("a", found.reference), ("b", found.observed)))
+    )
+    assert added.instructions == pytest.approx(found.after / found.before - 1)
+
+
 def test_the_sentence_tells_which_change_may_lie_within_the_tolerance() -> None:
     found = _one([1000, 1001, 999, 1000, 1000], [1100, 1101, 1099, 1100, 1100])
     assert found.verdict == "perturbed"
@@ -185,6 +200,13 @@ def test_the_sentence_tells_which_change_may_lie_within_the_tolerance() -> None:
     shifted = replace(found, verdict="shifted", tolerance=0.1)
     said = "B has 10 % more cycles (perhaps within the tolerance of 10 %) than A."
     assert totals_sentence("B", [shifted], "A") == said
+    beyond = replace(shifted, low=0.11, high=0.13, runs_to_decide=12)
+    said = totals_sentence("B", [beyond, found], "A")
+    corrected = (
+        "(11 to 13; after correction for 2 totals, perhaps within the tolerance of 10 %; 12 runs per configuration"
+    )
+    assert f"B has 10 % more cycles {corrected} would probably decide) and " in said
+    assert "would probably" not in totals_sentence("B", [beyond], "A", advice=False)
 
 
 def test_the_table_names_the_level_of_each_interval() -> None:

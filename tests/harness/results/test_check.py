@@ -11,8 +11,10 @@ import pytest
 from tests.analysis.simulate import equicorrelated, program
 from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import write_spec
+from unperturbed.analysis.perturbation.stability import OutlierRun, Stability
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.harness.results.check import check_runs
+from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
 METRICS = ("PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_SR_INS")
@@ -114,3 +116,16 @@ def test_each_pair_is_compared_once_in_the_first_pass_where_it_meets(tmp_path: P
     assert [each for each in compared if each[0] == "inner"] == inner
     outer = [("outer", name, name) for name in METRICS] if runs == 6 else []
     assert sorted(each for each in compared if each[0] == "outer") == sorted(outer)
+
+
+def test_steadiness_names_the_pass_where_passes_differ() -> None:
+    outlier = OutlierRun("0015", "the total of steps", 1.01, 1.0, 0.01, is_total=True)
+    steady, odd = Stability(5, (), (), (), 5, "a – b"), Stability(5, (), (outlier,), (), 172, "c – d")
+    said = CampaignVerdicts((), {}, (), {"main": steady, "second": odd}).steadiness
+    assert said[0].startswith("Pass second: Baseline run 0015 is an outlier: the total of steps is 101.0")
+    assert said[1] == "The baseline of pass main is steady over its 5 runs: no drift, no outlier."
+    assert "about 172 runs per configuration" in said[2]
+    assert len(said) == 3
+    alike = CampaignVerdicts((), {}, (), {"main": steady, "second": steady}).steadiness
+    assert alike[0] == "The baseline is steady over its 5 runs: no drift, no outlier."
+    assert len(alike) == 2
