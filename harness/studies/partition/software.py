@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from unperturbed.analysis.partition import (
 )
 from unperturbed.analysis.partition.evaluation import Limits
 from unperturbed.analysis.partition.plan import Stage
+from unperturbed.analysis.perturbation import OPEN
 from unperturbed.analysis.totals.verdict import tolerance_of
 from unperturbed.collectors.data import Trace
 from unperturbed.common.extras import require
@@ -135,7 +137,8 @@ def partition_campaign(
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
         silent = silent_notes(metrics, runs.counted)
-        notes = (*silent, *build_notes(plan, runs.family), *spec_notes(spec, plan), *runs.against)
+        about = (*build_notes(plan, runs.family), *open_change_notes(plan), *spec_notes(spec, plan))
+        notes = (*silent, *about, *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
@@ -250,6 +253,21 @@ def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[s
         (f"{', '.join(silent)} counted nothing in any run: check that the spec names the right event.",)
         if silent
         else ()
+    )
+
+
+def open_change_notes(plan: Plan) -> tuple[str, ...]:
+    """Return which hardware metric most correlations that stayed open have in common; empty if there is none."""
+    changes = [
+        change for left in plan.undecided if left.verdict for change in left.verdict.changes if change.verdict in OPEN
+    ]
+    shares = Counter(name for change in changes for name in {change.first, change.second}).most_common(1)
+    if len(changes) < 2 or 2 * shares[0][1] <= len(changes):
+        return ()
+    (name, count), of = shares[0], len(changes)
+    return (
+        f"Of {of} correlations that stayed open, {count} are of {name}: a search without this metric, or with a wider "
+        "tolerance, may certify more.",
     )
 
 

@@ -16,11 +16,12 @@ import yaml
 from tests.analysis.report.browser import chromium_missing, open_report
 from tests.harness.phases_campaign import unperturbed, write_spec
 from tests.harness.results.schema_faults import file_faults
-from unperturbed.analysis.partition import Cost
+from unperturbed.analysis.partition import Cost, UndecidedMetrics
 from unperturbed.harness.campaign.manifest import Manifest
 from unperturbed.harness.program.patching import places_of
 from unperturbed.harness.spec.load import load_spec
-from unperturbed.harness.studies.partition.software import spec_notes
+from unperturbed.harness.studies.partition.families import left_out
+from unperturbed.harness.studies.partition.software import open_change_notes, spec_notes
 
 SOFTWARE = {"rounds": {"enter": "begin_round"}, "steps": {"loop": "walk"}, "turns": {"loop": "sweep"}}
 """`turns` counts the program's hottest loop: its no-ops alone are 8 % of the instructions."""
@@ -181,3 +182,30 @@ def test_a_search_with_one_layout_names_the_setting_that_may_certify_more(
     spec = load_spec(write_spec(tmp_path, campaign__layouts=layouts))
     found = found_plan(families, subsets, undecided)
     assert any("layouts: varied" in " ".join(note.split()) for note in spec_notes(spec, found)) == is_said
+
+
+@pytest.mark.parametrize(
+    ("open_pairs", "named"),
+    [
+        (["a a", "a b", "b b", "c c"], ""),
+        (["a a", "a b", "c c", "a c"], "Of 4 correlations that stayed open, 3 are of a"),
+        (["a a"], ""),
+    ],
+)
+def test_a_metric_in_most_open_changes_is_named(open_pairs: list[str], named: str) -> None:
+    changes = [SimpleNamespace(first=pair[0], second=pair[2], verdict="undecided") for pair in open_pairs]
+    settled = [SimpleNamespace(first="b", second="b", verdict="unperturbed")] * 9
+    verdict: Any = SimpleNamespace(changes=[*changes, *settled])
+    found: Any = SimpleNamespace(undecided=(UndecidedMetrics(("x",), "why", verdict), UndecidedMetrics(("y",), "why")))
+    assert "".join(open_change_notes(found)).startswith(named)
+    assert bool(open_change_notes(found)) == bool(named)
+
+
+def test_why_a_metric_is_in_no_build_says_that_nothing_was_counted() -> None:
+    alone = UndecidedMetrics(("x",), "in no certified subset; measured alone, undecided after 20 repetitions: outer a")
+    builds: Any = SimpleNamespace(unmeasurable=(), undecided=(alone,))
+    _, (left,) = left_out(builds, {})
+    assert left.reason == (
+        "no build with its sites is shown to leave the program alone without counting: a build with its sites alone is "
+        "undecided after 20 repetitions: outer a"
+    )
