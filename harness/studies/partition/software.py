@@ -266,7 +266,7 @@ def open_change_notes(plan: Plan) -> tuple[str, ...]:
         return ()
     (name, count), of = shares[0], len(changes)
     return (
-        f"Of {of} correlations that stayed open, {count} are of {name}: a search without this metric, or with a wider "
+        f"{count} of {of} correlations that stayed open are of {name}: a search without this metric, or with a wider "
         "tolerance, may certify more.",
     )
 

@@ -188,7 +188,7 @@ def test_a_search_with_one_layout_names_the_setting_that_may_certify_more(
     ("open_pairs", "named"),
     [
         (["a a", "a b", "b b", "c c"], ""),
-        (["a a", "a b", "c c", "a c"], "Of 4 correlations that stayed open, 3 are of a"),
+        (["a a", "a b", "c c", "a c"], "3 of 4 correlations that stayed open are of a: "),
         (["a a"], ""),
     ],
 )
