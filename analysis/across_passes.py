@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from unperturbed.analysis.alignment import resample
-from unperturbed.analysis.alignment.prepared_runs import PreparedRun, align_prepared
+from unperturbed.analysis.alignment.prepared_runs import PreparedRun, align_prepared, same_work
 from unperturbed.analysis.perturbation.correlation import (
     FloatArray,
     correlate_ranks,
@@ -40,7 +40,6 @@ from unperturbed.analysis.perturbation.correlation import (
 )
 from unperturbed.analysis.perturbation.rounds import same_rounds
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.trace import WORK_CLOCKS
 from unperturbed.common.extras import LazyLibrary
 from unperturbed.common.table import Column, Table
 from unperturbed.errors import DataError
@@ -49,9 +48,8 @@ special = LazyLibrary("scipy.special")
 
 _FEWEST = 3  # Runs of a pass, for the spread between runs
 
-_SAME_RANKS, _SAME_COUNTS = 0.99, 0.01
-"""Runs of a round do the same work if each metric of both passes has at least such a correlation between them, and if
-its counts in an interval differ by at most such a share of the mean."""
+_SAME_RANKS = 0.99
+"""Least rank correlation, between two runs of a round, of each metric that both count, if they do the same work."""
 
 
 @dataclass(frozen=True)
@@ -137,29 +135,19 @@ def _same_work(first: Sequence[Trace], second: Sequence[Trace]) -> list[tuple[in
 
     Empty: too few do, or the counts are a processor's, which vary though the work is the same.
     """
-    runs = [*first, *second]
-    if any(run.attributes.get("clock") not in WORK_CLOCKS or run.attributes.get("block") is None for run in runs):
-        return []
-    if any(metric.kind == "hardware" for run in runs for metric in run.metrics.values()):
-        return []
     both = [name for name in first[0].names("simulated") if all(name in run for run in second)]
     found = []
     for at, to in np.argwhere(same_rounds(first, second)).tolist():
-        least = _agreement(first[at], second[to], both)
-        if least >= _SAME_RANKS:
+        if same_work(first[at], second[to]) and (least := _agreement(first[at], second[to], both)) >= _SAME_RANKS:
             found.append((at, to, least))
     return found if len(found) >= _FEWEST else []
 
 
 def _agreement(one: Trace, other: Trace, metrics: Sequence[str]) -> float:
-    """Return the least correlation of a metric of one run with itself in another; 0 if counts are not the same."""
-    if not metrics or len(one) != len(other):
-        return 0.0
-    here, there = (np.asarray(run.values(metrics), np.float64) for run in (one, other))
-    if np.any(np.abs(here - there).mean(axis=0) > _SAME_COUNTS * here.mean(axis=0)):
-        return 0.0
-    least = np.diag(correlate_ranks(standard_ranks(here), standard_ranks(there))).min()
-    return float(least) if np.isfinite(least) else 0.0
+    """Return the least rank correlation of a metric of one run with itself in another; 0 if one does not vary."""
+    here, there = (standard_ranks(np.asarray(run.values(metrics), np.float64)) for run in (one, other))
+    least = float(np.diag(correlate_ranks(here, there)).min())
+    return least if np.isfinite(least) else 0.0
 
 
 def _within_rounds(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from unperturbed.analysis.alignment import merge_text
 from unperturbed.analysis.alignment.dtw.paths import WarpPath
 from unperturbed.analysis.alignment.dtw.series import FloatArray
+from unperturbed.analysis.alignment.prepared_runs import same_work
 from unperturbed.analysis.alignment.traces import Alignment, align
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.collectors.data.trace import require_traces
@@ -310,7 +311,8 @@ def merge(
     Returns
     -------
     MergedTrace
-        One run represents each group: the repetition whose alignments with the others cost least. A counter's events
+        One run represents each group: the repetition whose alignments with the others cost least, or a simulated run
+        that does the same work as the reference in the same round, interval by interval. A counter's events
         are redistributed over the reference's intervals that show the same work, so its total stays the same. Gauges
         and derived metrics are averaged.
 
@@ -347,7 +349,7 @@ def merge(
     columns: dict[str, FloatArray] = {}
     sources = []
     for key, runs in groups.items():
-        centre = centres[key]
+        centre = next((run for run in runs if same_work(reference, run)), centres[key])
         own = tuple(name for name in centre.metrics if name not in metrics)
         if not own and centre is not reference:
             continue

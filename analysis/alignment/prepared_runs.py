@@ -17,11 +17,15 @@ from unperturbed.analysis.alignment.milestones import (
     shared_anchors,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.trace import PROGRAM_CLOCK
+from unperturbed.collectors.data.trace import PROGRAM_CLOCK, WORK_CLOCKS
 from unperturbed.errors import DataError
 
 _RANGE_PERCENT = (5, 95)
 """Percentiles that limit a metric's scale: they span a program's phases and exclude single outlying intervals."""
+
+_OF_ROUND = ("clock", "block", "environment_pad_bytes", "layout")
+_SAME_COUNTS, _SAME_COURSE = 0.01, 0.99
+"""What runs of one round share, and how alike their counts are if they do the same work."""
 
 _SHORT = 0.25
 """An interval shorter than this share of the median interval, as after a late tick, has no meaningful values."""
@@ -110,6 +114,30 @@ def program_cuts(trace: Trace) -> tuple[str, int] | None:
     if facts.get("clock") != PROGRAM_CLOCK or not facts.get("interval_metric"):
         return None
     return str(facts["interval_metric"]), int(facts["interval_ns"])
+
+
+def same_work(a: Trace, b: Trace) -> bool:
+    """Return whether interval i of two simulated runs of one round shows the same work.
+
+    Runs of a round have the same environment and layout. That intervals of equal work then hold the same is seen in
+    each metric which both count: its counts in an interval differ by at most `_SAME_COUNTS` of the mean, on average,
+    and correlate by at least `_SAME_COURSE`.
+    """
+    about = [[run.attributes.get(name) for name in _OF_ROUND] for run in (a, b)]
+    in_round = about[0] == about[1] and about[0][0] in WORK_CLOCKS and about[0][1] is not None
+    if (
+        not in_round
+        or len(a) != len(b)
+        or any(metric.kind == "hardware" for run in (a, b) for metric in run.metrics.values())
+    ):
+        return False
+    both = [name for name in a.names("simulated") if name in b]
+    here, there = (np.asarray(run.values(both), np.float64) for run in (a, b))
+    if not both or np.any(np.abs(here - there).mean(axis=0) > _SAME_COUNTS * here.mean(axis=0)):
+        return False
+    centred = [side - side.mean(axis=0) for side in (here, there)]
+    sizes = [np.sqrt((side**2).sum(axis=0)) for side in centred]
+    return bool(np.all((centred[0] * centred[1]).sum(axis=0) >= _SAME_COURSE * sizes[0] * sizes[1]))
 
 
 def diagonal(x: FloatArray, y: FloatArray) -> WarpPath:

@@ -30,6 +30,7 @@ from unperturbed.analysis.alignment.prepared_runs import (
     diagonal,
     finite_values,
     program_cuts,
+    same_work,
 )
 from unperturbed.analysis.alignment.warping import WarpSettings, align_without, kept_anchors, path_cost
 from unperturbed.collectors.data import Metric, Trace
@@ -223,7 +224,7 @@ def align(
     method : {"dtw", "milestones"}, default "dtw"
         `dtw` warps time; `milestones` interpolates between the milestones of `anchor`, and gives the true alignment
         where these are dense. If both runs' intervals ended at the same events of the program, and they have equally
-        many, `dtw` aligns interval i with interval i.
+        many, `dtw` aligns interval i with interval i; likewise for simulated runs of one round that do the same work.
     anchor : str, optional
         Name of a counter of deterministic milestones. The nth milestone marks the same work in both runs; see
         `milestone_anchors`.
@@ -305,7 +306,9 @@ def align(
             )
         index = path_from_positions(milestone_positions(*counts, name=anchor), len(y))
         warped = WarpPath(*index, path_cost(x, y, *index, fine))
-    elif len(x) == len(y) and program_cuts(a) is not None and program_cuts(a) == program_cuts(b):
+    elif (len(x) == len(y) and program_cuts(a) is not None and program_cuts(a) == program_cuts(b)) or (
+        method == "dtw" and same_work(a, b)
+    ):
         warped = diagonal(x, y)
         index = (warped.x_index, warped.y_index)
     else:

@@ -210,7 +210,7 @@ def few_interval_notes(runs: Sequence[FloatArray], metrics: Sequence[str]) -> It
         yield (
             f"{listing(names)} {'have' if len(names) > 1 else 'has'} one value in all intervals of each run but at "
             f"most {others[:, found].max()}, often the first and the last: every correlation of "
-            f"{'these metrics' if len(names) > 1 else 'this metric'} rests on these few."
+            f"{'these metrics' if len(names) > 1 else 'this metric'} rests on these few, so rely on none."
         )
 
 

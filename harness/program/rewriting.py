@@ -34,7 +34,7 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
     kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for sign, profile, tree in ((-1, first, untouched), (1, second, ready)):
         for (file, function), executions in profile.items():
-            known = _kinds_of(file) if Path(file).is_relative_to(tree) else {}
+            known = _kinds_of(file, Path(file).stat().st_mtime_ns) if Path(file).is_relative_to(tree) else {}
             for address, count in executions.items() if known else ():
                 if address not in sites.get(file, {}):
                     kinds[_relative(file, tree), function][known.get(address, "other")] += sign * count
@@ -42,7 +42,7 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
 
 
 @lru_cache(maxsize=8)
-def _kinds_of(file: str) -> Mapping[int, str]:
+def _kinds_of(file: str, modified_ns: int) -> Mapping[int, str]:  # noqa: ARG001  a build can take another's folder
     return instruction_kinds(Path(file))
 
 

@@ -346,7 +346,7 @@ def _advice_perturbed(result: ConfigurationResult, content: ReportContent) -> tu
     said = [f"Take the hardware metrics from the {listing(result.references)} runs, not from these runs."]
     alone = content.counting.get(result.configuration)
     if alone is not None and alone.verdict == "unperturbed":
-        return (*said, f"The counting changes nothing. {_SEPARATE_SITES}")
+        return (*said, f"The counting changes no correlation by more than the tolerance. {_SEPARATE_SITES}")
     if anchor is not None and not own:
         said.append(f"Choose a cheaper anchor than {anchor}: every other configuration contains it too.")
     elif len(own) > 1:

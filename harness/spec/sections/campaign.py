@@ -129,7 +129,8 @@ class Design(Section):
     native_runs: Annotated[int, MAY_CHANGE] = Field(default=1, ge=1, le=100)
     """Number of timed runs without a sampler, for each row of a sweep, and for each run of any other campaign with
     simulated counters. The shortest time counts: other load on the host only adds time, so several runs help if times
-    vary. You can change the number later."""
+    vary. You can change the number later: a sweep then makes the further runs, any other campaign only those of runs
+    that it makes from then on."""
     seed: int = Field(default=1, ge=0, lt=2**63)
     """Seed of all random choices in the campaign."""
     order: Literal["blocks", "random", "sequential"] = Field(default="blocks")

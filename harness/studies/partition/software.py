@@ -43,6 +43,12 @@ DEFAULT_STRATEGY = "first-fit"
 """Strategy of a search that makes a build for each candidate."""
 
 
+_ABOUT_ANCHOR = (
+    "The sites of the anchor, {anchor}, are in every build of the search, so they may be what changes the program: a "
+    "search without `anchor` shows whether they are."
+)
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """Settings of a search."""
@@ -138,6 +144,8 @@ def partition_campaign(
         plan = replace(plan, one_build=bool(runs.family))
         silent = silent_notes(metrics, runs.counted)
         about = (*build_notes(plan, runs.family), *open_change_notes(plan), *spec_notes(spec, plan))
+        if in_families and spec.analysis.anchor and (plan.unmeasurable or plan.undecided):
+            about += (_ABOUT_ANCHOR.format(anchor=spec.analysis.anchor),)
         notes = (*silent, *about, *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)

@@ -12,11 +12,12 @@ from unperturbed.analysis.alignment import (
     align_as_paper,
     anchored_dtw,
     dtw,
+    merge,
     milestone_anchors,
     milestone_scores,
     resample,
 )
-from unperturbed.analysis.alignment.prepared_runs import percentile
+from unperturbed.analysis.alignment.prepared_runs import percentile, same_work
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 
@@ -213,6 +214,47 @@ def test_runs_cut_at_the_same_events_are_aligned_as_they_are():
         assert align_as_paper(a, other).x_index.tolist() == warped.x_index.tolist()
     fewer = cut_by_events(IPC=y[:-1])
     assert len(align_as_paper(a, fewer)) >= len(shape)
+
+
+def in_a_round(counts, block=0, kind="simulated"):
+    """Return a run of a round, cut at equal work."""
+    metric = Metric("INS", kind)
+    edges = np.arange(len(counts) + 1)
+    facts = {"run": "a", "clock": "work", "interval_ns": 1, "block": block, "environment_pad_bytes": 64, "layout": 0}
+    return Trace.from_columns([metric], {"INS": counts}, begin_ns=edges[:-1], end_ns=edges[1:], attributes=facts)
+
+
+def test_simulated_runs_that_do_the_same_work_in_a_round_are_aligned_as_they_are():
+    rng = np.random.default_rng(3)
+    shape = np.repeat([2_000_000, 2_100_000, 2_000_000, 2_300_000], 15)
+    first, second = (shape + rng.integers(0, 2000, len(shape)) for _ in "ab")
+    second[20:30] = second[21:31].copy()  # warping would follow this
+    one, other = in_a_round(first), in_a_round(second)
+    path = align(one, other, on="INS")
+    assert path.x_index.tolist() == path.y_index.tolist() == list(range(len(shape)))
+    apart = (in_a_round(second, block=1), in_a_round(second[::-1].copy()), in_a_round(second, kind="hardware"))
+    for run in (*apart, in_a_round(2 * second), in_a_round(second[:-1])):
+        assert not same_work(one, run)
+    assert not same_work(trace(IPC=[1.0, 2.0]), trace(IPC=[1.0, 2.0]))
+    merged = merge(
+        [
+            replaced(run, configuration=name, run=f"{name}{at}")
+            for name, runs in (("a", (one, in_a_round(first, 1))), ("b", (in_a_round(shape, 2), other)))
+            for at, run in enumerate(runs)
+        ],
+        on="INS",
+    )
+    assert merged.sources[0].run == "a0"
+    assert [source.run for source in merged.sources[1:]] == ["b1"]
+
+
+def replaced(trace, **facts):
+    """Return a run with other facts, and a metric of its own."""
+    name = facts["configuration"]
+    metrics = [*trace.metrics.values(), Metric(name, "software")]
+    columns = {"INS": trace["INS"], name: np.arange(len(trace))}
+    about = {**trace.attributes, **facts}
+    return Trace.from_columns(metrics, columns, begin_ns=trace.begin_ns, end_ns=trace.end_ns, attributes=about)
 
 
 def test_the_metric_that_cuts_both_runs_is_an_anchor_on_the_diagonal():
