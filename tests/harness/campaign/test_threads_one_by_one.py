@@ -140,7 +140,9 @@ def _check_commands(folder: Path, runs: list[Path]) -> None:
     refused = unperturbed(folder, "align", *counted, "--threads", "work", "--region", "1:2")
     assert refused.returncode == 2
     assert "--region cannot be used with --threads" in refused.stderr
-    merged = json.loads(unperturbed(folder, "merge", "pool.yaml", "--force", "--threads", "work", "--json").stdout)
+    done = unperturbed(folder, "merge", "pool.yaml", "--force", "--threads", "work", "--json")
+    assert done.returncode == 0, done.stderr
+    merged = json.loads(done.stdout)
     assert set(merged["threads"]) == ROLES
     parts = {role: Trace.read(file) for role, file in merged["threads"].items()}
     assert {role: part.attributes["role"] for role, part in parts.items()} == {role: role for role in ROLES}
