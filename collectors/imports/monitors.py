@@ -93,6 +93,7 @@ def _by_run(recipe: Recipe, blocks: Sequence[_Block]) -> dict[str, list[_Block]]
 
 
 def _run(recipe: Recipe, blocks: Sequence[_Block], path: Path, options: Mapping[str, str], notes: list[str]) -> Trace:
+    """Return the trace of one run, from its blocks."""
     series: dict[str, _Series] = {}
     started, repeated = "", []
     for block in blocks:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -162,15 +161,16 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
             "Hardware metrics are [bold yellow]simulated[/bold yellow], not counted by a processor, and do not include "
             "the loading of the program and its libraries."
         )
-    for table in (*(table for part in checked.parts for table in part.tables()), *_short(checked.correlations)):
+    for table in (table for part in checked.parts for table in part.tables()):
         console.print(table.to_rich(console.width), crop=False)
+    _show_correlations(checked.correlations)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
         caption = f"Totals: mean over the runs, and how much {which} differs (a ratio of geometric means)"
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:
-        if re.match(r"The baseline( of pass \S+)? is steady", sentence):
+        if " is steady over its " in sentence:
             console.say(sentence)
         else:
             print_note(console, sentence)
@@ -179,13 +179,14 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
         print_note(console, note)
 
 
-def _short(correlations: Sequence[Table]) -> Iterator[Table]:
-    """Yield the tables of a baseline's correlations that a terminal can hold; print how many pairs the report has."""
-    for table in correlations:
+def _show_correlations(tables: Sequence[Table]) -> None:
+    """Print the correlations of a baseline that nothing is compared with; of many pairs, only how many there are."""
+    console = terminal()
+    for table in tables:
         if len(table.rows) <= _MOST_PAIRS:
-            yield table
+            console.print(table.to_rich(console.width), crop=False)
         else:
-            print(f"The report has the baseline's correlations of {len(table.rows)} pairs.")
+            console.say(f"The report has the baseline's correlations of {len(table.rows)} pairs.")
 
 
 def _is_comparison(spec: CampaignSpec, checked: CampaignVerdicts) -> bool:

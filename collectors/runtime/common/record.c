@@ -220,7 +220,7 @@ static int create(int starts)
         fd = open(own_path, O_RDONLY | O_CLOEXEC);
         ssize_t read = pread(fd, random, sizeof random, offsetof(struct unperturbed_header, random));
         close(fd);
-        if (read == sizeof random && is_of_this_image(random)) {
+        if (read == (ssize_t)sizeof random && is_of_this_image(random)) {
             errno = EALREADY;
             return -1;
         }
@@ -313,7 +313,7 @@ int unperturbed_claim(char **environment)
         leave();
         return -1;
     }
-    if (header->owner && is_of_this_image(header->random)) {
+    if (header->owner == me && is_of_this_image(header->random)) { /* a constructor's fork has the same bytes */
         leave();
         return -1;
     }

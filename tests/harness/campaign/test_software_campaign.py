@@ -445,6 +445,39 @@ def test_a_program_built_by_hand_is_traced_as_it_is(tmp_path: Path, sampler: str
     assert all(len(trace) >= 30 and trace["perf::task-clock"].sum() > 0 for trace in runs)
 
 
+FORKING = """
+#include <unistd.h>
+int forked;
+__attribute__((constructor)) static void early(void) { forked = fork(); if (!forked) usleep(100000); }
+"""
+FORKED = """
+#include <stdio.h>
+#include <sys/wait.h>
+extern int forked;
+static long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
+int main(void) { long t = 0; for (int i = 0; i < 200; i++) t += work(1000000);
+    if (forked) { wait(0); printf("%ld\\n", t); } return 0; }
+"""
+
+
+def test_a_child_that_a_constructor_forked_before_the_sampler_is_counted(tmp_path: Path) -> None:
+    """It has its parent's random bytes, by which copies of the runtime in one process know each other."""
+    (tmp_path / "forking.c").write_text(FORKING)
+    (tmp_path / "x.c").write_text(FORKED)
+    for words in (["-shared", "-fPIC", "forking.c", "-o", "libforking.so"], ["x.c", "-o", "x", "-L.", "-lforking"]):
+        subprocess.run(["gcc", "-O1", *words, "-Wl,-rpath,$ORIGIN"], cwd=tmp_path, check=True)
+    spec = tmp_path / "forked.yaml"
+    spec.write_text(
+        "name: forked\nprogram: {run: '{spec}/x'}\ncampaign: {baseline_runs: 5}\n"
+        "measure: {interval: 2 ms, sampler: inside, hardware: [perf::task-clock]}\n"
+    )
+    done = unperturbed(tmp_path, "run", spec, "--no-check")
+    assert done.returncode == 0, done.stderr
+    for trace in traces(tmp_path / "campaigns" / "forked", "baseline"):
+        assert [process["image"] for process in trace.attributes["processes"]] == ["x", "x"]
+        assert trace["perf::task-clock"].sum() / 1e9 > 0.8 * trace.attributes["cpu_s"]
+
+
 def test_a_sham_build_by_hand_has_the_layout_and_counts_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.c").write_text(
         "#include <stdio.h>\nstatic long work(long n) { long s = 0; for (long i = 0; i < n; i++) s += i ^ n; "
