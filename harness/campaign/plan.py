@@ -154,10 +154,15 @@ def sham_of(spec: CampaignSpec, configuration: Configuration) -> Configuration |
     return Configuration(f"{SHAM_PREFIX}{configuration.name}", (), configuration.runs, configuration.name, compiled)
 
 
+def carried_metrics(spec: CampaignSpec) -> tuple[str, ...]:
+    """Return the software metrics whose sites every build has: the anchor, and the metric that ends intervals."""
+    return tuple(dict.fromkeys(filter(None, (spec.analysis.anchor, spec.measure.interval_metric))))
+
+
 def ready_builds(spec: CampaignSpec) -> tuple[Configuration, ...]:
     """Return the builds that configurations share, with every counter idle: one, or one for each of `families`."""
     compiled = sorted(name for name, event in spec.measure.software.items() if event.means == "compiled")
-    carried = {name for name in compiled if name in (spec.analysis.anchor, spec.measure.interval_metric)}
+    carried = set(carried_metrics(spec))
     families = {
         f"{READY_PREFIX}{name}": tuple(sorted(carried.union(metrics).intersection(compiled)))
         for name, metrics in spec.campaign.families.items()

@@ -16,6 +16,7 @@ from unperturbed.analysis.partition.plan_text import validity
 from unperturbed.analysis.report import ReportContent, write_partition
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.wording import percent
+from unperturbed.harness.campaign.plan import carried_metrics
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import DEFAULT_RUNS
 
@@ -76,7 +77,7 @@ def plan_text(spec: CampaignSpec, plan: Plan) -> str:
 def _put_subsets(document: dict[str, Any], spec: CampaignSpec, plan: Plan) -> None:
     """Put the certified subsets and their families into a spec's document, without the metrics of none."""
     held = {metric for subset in plan.subsets for metric in subset.metrics}
-    carried = (spec.analysis.anchor, spec.measure.interval_metric)
+    carried = carried_metrics(spec)
     software = document["measure"]["software"]
     left_out = [name for name in software if name not in held and name not in carried]
     document["measure"]["software"] = {name: event for name, event in software.items() if name not in left_out}

@@ -18,6 +18,7 @@ from unperturbed.harness.campaign.pilot import with_configuration
 from unperturbed.harness.campaign.plan import (
     Configuration,
     PlannedRun,
+    carried_metrics,
     configurations,
     passes_of,
     plan_batch,
@@ -115,11 +116,18 @@ class SearchRuns(ABC):
         """
         count = self.spec.campaign.baseline_runs
         self.request({BASELINE: count, self.family: count})  # together, so that drift of the host affects both equally
-        untouched, made = self.untouched_references(), self._further(self.family, count)
-        for pass_name, reference in untouched.items():
-            verdict = combine_checks(self.family, *reference.check(made[pass_name], self.spec.analysis.alpha))
-            self.rewriting[pass_name] = verdict.verdict
+        self.untouched_references()
+        made = self._further(self.family, count)
+        self.rewriting = self.against_untouched(self.family, made)
         return [trace for traces in made.values() for trace in traces]
+
+    def against_untouched(self, name: str, made: Mapping[str, Sequence[Trace]]) -> dict[str, VerdictName]:
+        """Return the verdict of each pass on a build's runs, compared with the last runs of the untouched program."""
+        alpha = self.spec.analysis.alpha
+        return {
+            pass_name: combine_checks(name, *reference.check(made[pass_name], alpha)).verdict
+            for pass_name, reference in self.untouched.items()
+        }
 
     def references(self, *, again: bool = False) -> dict[str, Reference]:
         """Make runs of the baselines; return a reference for each pass that counts an additional metric.
@@ -252,10 +260,14 @@ class RunsHere(SearchRuns):
         """Make additional runs of a build that has the sites of a subset and counts nothing; return the traces."""
         return self.further(self.idle_name(subset), repetitions)
 
+    def judge_carried(self) -> dict[str, VerdictName]:
+        """Make runs of the build with only the sites that every build has; return their verdict by pass."""
+        name = self.idle_name(())
+        return self.against_untouched(name, self._further(name, self.spec.campaign.baseline_runs))
+
     def idle_name(self, subset: Sequence[str]) -> str:
         """Return the name of the build without counting that has the sites of a subset and of all configurations."""
-        carried = filter(None, (self.spec.analysis.anchor, self.spec.measure.interval_metric))
-        metrics = sorted(compiled_metrics(self.spec, {*subset, *carried}))
+        metrics = sorted(compiled_metrics(self.spec, {*subset, *carried_metrics(self.spec)}))
         known = {READY: sorted(self._session.families[READY]), **(self.manifest.fact("trials") or {})}
         name = next((name for name, sites in known.items() if sites == metrics), "")
         if not name:

@@ -28,7 +28,7 @@ from unperturbed.common.extras import require
 from unperturbed.common.wording import listing, percent
 from unperturbed.errors import RunError, SpecError
 from unperturbed.harness.campaign.execution import SEARCH, prepare_campaign
-from unperturbed.harness.campaign.plan import baselines_alone
+from unperturbed.harness.campaign.plan import baselines_alone, carried_metrics
 from unperturbed.harness.campaign.progress import Progress
 from unperturbed.harness.campaign.traces import reopen_lost
 from unperturbed.harness.results.recorded import read_traces
@@ -43,9 +43,8 @@ DEFAULT_STRATEGY = "first-fit"
 """Strategy of a search that makes a build for each candidate."""
 
 
-_ABOUT_ANCHOR = (
-    "The sites of the anchor, {anchor}, are in every build of the search, so they may be what changes the program: a "
-    "search without `anchor` shows whether they are."
+_CARRIED = (
+    "The build with only the sites of {carried}, which every build of the search has, {found} without counting{advice}."
 )
 
 
@@ -85,10 +84,10 @@ def wanted_metrics(spec: CampaignSpec) -> tuple[str, ...]:
             "the intervals of runs: write a spec for one point of the sweep, with `measure: interval:` and without "
             "`parameters`"
         )
-    carried = [name for name in (spec.analysis.anchor, spec.measure.interval_metric) if name]
+    carried = carried_metrics(spec)
     wanted = tuple(name for name in spec.measure.software if name not in carried)
     if not wanted:
-        others = " and ".join(f"`{name}`" for name in dict.fromkeys(carried))
+        others = " and ".join(f"`{name}`" for name in carried)
         besides = f" besides {others}, which every configuration has" if spec.measure.software else ""
         raise SpecError(
             f"{spec.path}: nothing to partition, because the spec has no software metric{besides}: add metrics under "
@@ -137,16 +136,18 @@ def partition_campaign(
             references = {} if in_families else runs.references(again=True)
         except RunFailed as failure:
             raise RunError(str(failure)) from None
+        about_carried: tuple[str, ...] = ()
         if in_families:
+            about_carried = judge_carried(runs)
+            for note in about_carried:
+                progress.note(note)
             plan = _plan_in_families(runs, ready, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
         plan = replace(plan, one_build=bool(runs.family))
         silent = silent_notes(metrics, runs.counted)
         about = (*build_notes(plan, runs.family), *open_change_notes(plan), *spec_notes(spec, plan))
-        if in_families and spec.analysis.anchor and (plan.unmeasurable or plan.undecided):
-            about += (_ABOUT_ANCHOR.format(anchor=spec.analysis.anchor),)
-        notes = (*silent, *about, *runs.against)
+        notes = (*silent, *about, *about_carried, *runs.against)
         content = partition_content(spec, plan, read_traces(folder, manifest), manifest)
         write_plan(spec, folder, plan, content, notes)
     return Partitioned(plan, runs.failed, notes)
@@ -252,6 +253,20 @@ def settings_of(spec: CampaignSpec, search: SearchOptions, seconds_per_run: floa
         )
     except ValueError as error:
         raise SpecError(str(error)) from None
+
+
+def judge_carried(runs: RunsHere) -> tuple[str, ...]:
+    """Judge the build with only the sites that all builds have; return a note on it, none if it has no such site."""
+    carried = carried_metrics(runs.spec)
+    if not carried:
+        return ()
+    verdicts = set(runs.judge_carried().values())
+    if verdicts == {"unperturbed"}:
+        found, advice = "leaves the program unperturbed", ""
+    else:
+        found = "perturbs the program" if "perturbed" in verdicts else "is not shown to leave the program unperturbed"
+        advice = f": a search without {listing(carried)}, or with a rarer event in its place, may certify more"
+    return (_CARRIED.format(carried=listing(carried), found=found, advice=advice),)
 
 
 def silent_notes(metrics: Sequence[str], counted: Mapping[str, bool]) -> tuple[str, ...]:

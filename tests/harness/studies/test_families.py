@@ -146,6 +146,27 @@ def test_asked_again_nothing_is_run_and_a_limit_leaves_the_rest_undecided(search
     assert "not finished" in limited.stdout
 
 
+@pytest.mark.parametrize(
+    ("anchor", "verdict"), [("turns", "perturbs the program"), ("rounds", "leaves the program unperturbed")]
+)
+def test_the_sites_of_the_anchor_are_judged_alone(anchor: str, verdict: str, tmp_path: Path) -> None:
+    software = {name: SOFTWARE[name] for name in (anchor, "steps" if anchor == "turns" else "turns")}
+    spec = write_spec(
+        tmp_path,
+        campaign={"baseline_runs": 5, "runs": 5, "seed": 3, "builds": "one"},
+        analysis={"align_on": ["PAPI_TOT_INS"], "tolerance": 0.15, "anchor": anchor},
+        measure__software=software,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_SR_INS", "PAPI_TOT_CYC"],
+    )
+    ended = unperturbed(tmp_path, "partition", spec)
+    assert ended.returncode == 4, ended.stderr
+    about = f"The build with only the sites of {anchor}, which every build of the search has, {verdict} without counting"
+    advised = f"{about}: a search without {anchor}, or with a rarer event in its place, may certify more."
+    expected = advised if anchor == "turns" else f"{about}."
+    assert expected in " ".join(ended.stdout.split())
+    assert expected in " ".join(ended.stderr.split()), "shown before the long search"
+
+
 def found_plan(families: int, subsets: int, undecided: int = 0, *, added: float | None = 0.0) -> Any:
     """Return what notes on a plan read; `added`: instructions of each family."""
     family, subset = (SimpleNamespace(name=name, cost=Cost(share)) for name, share in (("f", added), ("s", 0.001)))
