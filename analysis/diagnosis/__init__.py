@@ -1,6 +1,6 @@
 """Diagnosis of a run: compare its log of timestamped events with the logs of good runs.
 
-Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help me TED!".
+Kamdem Kengne et al., "Distance-Based Trace Diagnosis for Multimedia Applications: Help Me TED!".
 """
 
 from typing import TYPE_CHECKING

@@ -6,12 +6,14 @@ GLOSSARY = {
     "alignment, warp path": "A mapping between the intervals of two runs that show the same work.",
     "anchor": "One cheap software metric that every configuration except the baseline collects. All runs can be "
     "aligned by it. The configuration that adds only this metric has the same name.",
-    "anomaly": "A fault of a run that its event log shows: a crash, lost events, desynchronisation, slow streaming.",
+    "anomaly": "A fault of a run that its event log shows: a crash, lost events, a missing event type, "
+    "desynchronisation, slow streaming, a slow phase.",
     "baseline": "Runs of the program with the sampler in it and no software metric: all others are compared with them.",
     "campaign": "All runs of one spec, and the folder that contains them.",
     "certified subset": "Metrics that leave the program unperturbed when they are collected together, as shown by runs "
     "made for this test.",
-    "confidence interval": "The range that probably contains the true change, given the variation between runs.",
+    "confidence interval": "A range computed from the runs so that it contains the true change in "
+    "90 % of campaigns, or as many as the level states.",
     "configuration": "The metrics that one kind of run collects: the baseline, the anchor, or one subset.",
     "derived metric": "A metric computed from other metrics in each interval, such as IPC.",
     "dose": "The number of increments for each event of a subset. Of several, one counts; the others cost the same. A "
@@ -31,11 +33,12 @@ GLOSSARY = {
     "minimum-effect test": "A test that can show a change to be larger than the tolerance. The verdict is then "
     "“perturbed”.",
     "multiplexing": "Counting more events than the processor has counters. The events take turns, and their counts are "
-    "scaled up. Such counts are estimates, and are marked as scaled.",
+    "estimated, by default scaled up. They are marked as estimates.",
     "noise floor": "The smallest change that a number of runs can show, given the variation between runs on a host.",
     "outer correlation": "ρ of one metric between two aligned runs.",
     "overhead": "Instructions and time that measuring adds. A small overhead does not mean a small perturbation.",
-    "p, corrected": "How often chance alone would show such a change, corrected for multiple comparisons.",
+    "p, corrected": "How often runs of an unchanged program would show a change at least this large, "
+    "corrected for multiple comparisons.",
     "pass": "A group of hardware metrics that one run can count without multiplexing. More metrics need more passes.",
     "perturbation": "A change of correlations or totals that is caused by measuring.",
     "perturbed": "The verdict on a change that is shown to be larger than the tolerance.",
@@ -53,7 +56,7 @@ GLOSSARY = {
     "sampling interval": "A short slice of a run. Every metric has one value per interval. The sequence of values is "
     "its signal.",
     "sham": "A build that has a configuration's rewritten code but does not count. It shows whether a change comes "
-    "from the counting or from the code's new layout.",
+    "from the counting or from the rewritten code and its place.",
     "shifted": "The verdict on a change that is shown to exist, perhaps within the tolerance. More runs could decide.",
     "simulated counter": "A count from callgrind's model of a processor, for hosts without hardware counters. It is "
     "always marked as simulated.",

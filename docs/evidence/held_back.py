@@ -231,7 +231,7 @@ def table(rows: Mapping[Null, Mapping[int, Row]]) -> Iterator[str]:
         "r",
         "inner",
         "outer",
-        "false alarms of both",
+        "both",
         "significant",
         "unperturbed",
         "smallest visible",

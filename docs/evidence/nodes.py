@@ -58,7 +58,8 @@ ROUNDS_TEXT = f"""\
 Runs of equal work, or of a layout that is drawn in each round, share something within rounds, and are compared within
 them ([Verdicts](../explanation/verdicts.md)). {{campaigns}} simulated campaigns a row, on four nodes, with five
 metrics. *shared*: share of the variance between runs that the runs of a round have in common. *three classes*: each
-round belongs to one of three kinds, and rounds of a kind are alike. Two runs of one round correlate perfectly.
+round belongs to one of three kinds, and rounds of a kind are alike. In outer checks, two runs of one round are taken
+to correlate perfectly.
 
 - *false alarms*: share in which some change is shown (family-wise, at a tolerance of 0) where there is none: 0.05 at
   most.

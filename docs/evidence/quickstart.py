@@ -109,7 +109,8 @@ def _page(found: list[dict[str, Any]], made: str) -> str:
         "compared within rounds, and the tolerance is 0.1 in place of 0.25. Intervals of CPU time, cut by ticks of 4 "
         "ms, had numbered 150 to 209 and left comparisons of `front` undecided beside other work. The handling of the "
         "sampler's signals takes no work from an interval, however many a busy host brings. Since 29 November all "
-        "configurations run one build, here of three families, so `anchor` executes the no-ops of `output`'s metrics. "
+        "configurations run patched builds, here one for each of three families, so `anchor` executes the no-ops of "
+        "`output`'s metrics. "
         "The campaigns were recorded at commit e97ab3f5, and judged at the commit named below.",
         "",
         f"**{_agreement(found)}**",

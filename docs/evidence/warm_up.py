@@ -201,8 +201,9 @@ def _page(
     lines += [
         "",
         "A steady run of three metrics is hardly ever said to warm up; a short run of one metric is, the more "
-        "often the stronger its autocorrelation. A start that is higher by 2 standard deviations is nearly always "
-        "seen. One that is higher by 1 is missed if it is 5 % of the run, and a first phase unlike the others "
+        "often the stronger its autocorrelation. A start that is higher by 2 standard deviations is always seen "
+        "if it is a fifth of the run, and in nine of ten runs if it is 5 % of it. One that is higher by 1 is missed "
+        "if it is 5 % of the run, and a first phase unlike the others "
         "(XABABAB) in half of the runs. A decaying start is said to end early: at the median interval it is still "
         "0.8 standard deviations higher, from interval 60 on less than 0.2.",
         "",

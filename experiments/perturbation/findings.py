@@ -161,7 +161,8 @@ def _recovery(changes: Sequence[Sequence[Change]], series: Series, kind: str) ->
         return ""
     gain, fallen, later, at, end = max(recoveries, key=lambda recovery: recovery[0])
     if gain < series.spec.analysis.tolerance:
-        return f"No perturbed correlation of {kind.split()[1]} checks recovers by more than the tolerance."
+        what = f"No {kind.split()[1]} correlation that a step perturbs"
+        return f"{what} comes back by more than the tolerance in a later one."
     return (
         f"The greatest recovery of {kind} correlation is that of {_name(fallen)}: {fallen.effect:+.3f} from its "
         f"baseline when {series.steps[at].metric} comes in ({fallen.verdict}), {later.effect:+.3f} when "

@@ -460,7 +460,7 @@ def _observed(traces: Sequence[Trace]) -> Iterable[str]:
 _HOW_COUNTED = {
     "hardware": "counted by the processor",
     "simulated": "simulated, not counted by a processor",
-    "os": "counted by the operating system or by software",
+    "os": "reported by the operating system or other software",
     "software": "counted by software",
     "derived": "computed from other metrics",
 }

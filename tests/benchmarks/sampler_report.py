@@ -99,8 +99,7 @@ and recall changed by 0.014 at most.
         """# How fast words are found
 
 `analysis/structure` on sequences whose words are known. The command below writes the section; `make bench` prints the
-same tables. How right
-what is found is stands in [phases held against milestones](structure.md).
+same tables. [Phases held against milestones](structure.md) shows how often the result is right.
 """,
         ("structure",),
     ),

@@ -89,7 +89,7 @@ def section(traces: Mapping[int, Mapping[float, Sequence[EventTrace]]], made: st
     pairs, tested = runs * (runs - 1) // 2, runs * runs
     heads = right("video, s", "events", "types", "least ratio of clean pairs", *(f"{loss:.0%} lost" for loss in LOSSES))
     return [
-        "## θ against the length of the video",
+        "## Theta against the length of the video",
         "",
         f"One stream (pipeline `decode`, 320×240), {runs} clean runs and {runs} for each share of the pictures dropped "
         "after the decoder. A θ separates if it is below every occurrence ratio of every pair of clean runs, and not "

@@ -225,8 +225,8 @@ _MAX_RATE = Field(
 
 
 _GROUP_DOCUMENTS = {
-    "probe": "An event in a binary, counted by the kernel; the source is not needed. One hit costs 0.5 to 0.7 µs where "
-    "the function begins with a push or a no-op, else 10 µs.",
+    "probe": "An event in a binary, counted by the kernel; the source is not needed. One hit costs 0.3 to 0.5 µs where "
+    "the function begins with a push or a no-op, else about 17 µs.",
     "python": "An event in a program that is written in Python.",
     "jvm": "An event in a program on the Java virtual machine, or of that machine itself. It needs `sampler: outside`.",
 }

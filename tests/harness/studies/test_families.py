@@ -160,7 +160,9 @@ def test_the_sites_of_the_anchor_are_judged_alone(anchor: str, verdict: str, tmp
     )
     ended = unperturbed(tmp_path, "partition", spec)
     assert ended.returncode == 4, ended.stderr
-    about = f"The build with only the sites of {anchor}, which every build of the search has, {verdict} without counting"
+    about = (
+        f"The build with only the sites of {anchor}, which every build of the search has, {verdict} without counting"
+    )
     advised = f"{about}: a search without {anchor}, or with a rarer event in its place, may certify more."
     expected = advised if anchor == "turns" else f"{about}."
     assert expected in " ".join(ended.stdout.split())
