@@ -8,7 +8,7 @@ A spec's `software:` mapping gives each event the name of a metric::
     gtu_iter: {loop: "mainGtU#1"}
     out_bits: {enter: bsW, add: n}
     backlog:  {gauge: "server.c::queue.length"}
-    decoded:  {probe: {uprobe: "xz:lzma_code"}}
+    decoded:  {probe: {uprobe: "liblzma.so.5:lzma_code"}}
     thrown:   {probe: {usdt: "libstdc++.so.6:libstdcxx:throw"}}
     allocs:   {preload: malloc}
     parsed:   {python: {enter: json.decoder.JSONDecoder.decode}}

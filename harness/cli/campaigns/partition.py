@@ -151,7 +151,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
 
     outcome, runs = measurement.outcome, measurement.runs_used
     facts: dict[str, object] = {"stage": measurement.stage, "subset": list(measurement.subset), "runs": runs}
-    line = f"{runs:5} runs  {STAGES[measurement.stage]}: "
+    line = f"{runs:5} {'run ' if runs == 1 else 'runs'}  {STAGES[measurement.stage]}: "
     if outcome is None:
         line += f"{counted(measurement.repetitions, 'run')} per pass"
     else:

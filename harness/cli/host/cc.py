@@ -26,7 +26,7 @@ a program with several seeds to see how much the layout changes its metrics. In 
 As CMake's launcher: -DCMAKE_C_COMPILER_LAUNCHER="unperturbed;cc;--metrics;/absolute/metrics.yaml;--"; set
 CMAKE_CXX_COMPILER_LAUNCHER, CMAKE_C_LINKER_LAUNCHER and CMAKE_CXX_LINKER_LAUNCHER likewise.
 
-Metrics of `preload:`, `python:` and `probe:` work in a campaign only; a warning lists them.
+Metrics of `preload:`, `python:`, `jvm:` and `probe:` work in a campaign only; a warning lists them.
 
 exit code: the compiler's; 2 wrong metrics file or usage; 3 the compiler cannot be run. A metric without a site in the
 code causes a warning on standard error.

@@ -45,7 +45,7 @@ def read_table(
     categories if they hold other words than numbers and marks of missing values.
     """
     if _is_campaign(path):
-        return _totals_of_runs(path), {}, None
+        return *_totals_of_runs(path), None
     if path.is_dir() or _is_sweep(path):
         return *read_sweep(path), None
     if not path.is_file():
@@ -93,8 +93,11 @@ def _is_campaign(path: Path) -> bool:
     return (path / "campaign.sqlite").is_file() and not (path / TABLE).is_file() and (path / "runs").is_dir()
 
 
-def _totals_of_runs(folder: Path) -> pl.DataFrame:
-    """Return one row per run of a campaign: configuration, seconds, and totals of the counters that all runs have."""
+def _totals_of_runs(folder: Path) -> tuple[pl.DataFrame, Mapping[str, SweepColumn]]:
+    """Return one row per run of a campaign, and the columns of counters.
+
+    A row has the configuration, the seconds, and totals of the counters that all runs have.
+    """
     from unperturbed.harness.campaign.manifest import Manifest
     from unperturbed.harness.results.recorded import read_traces
 
@@ -110,13 +113,19 @@ def _totals_of_runs(folder: Path) -> pl.DataFrame:
         for name, metric in traces[0].metrics.items()
         if metric.semantics == "counter" and metric.kind != "derived" and all(name in trace.metrics for trace in traces)
     ]
-    return pl.DataFrame(
+    metrics = [traces[0].metrics[name] for name in shared]
+    columns = {
+        each.name: SweepColumn(each.name, each.kind, each.unit, each.source, each.meaning, components=each.components)
+        for each in metrics
+    }
+    frame = pl.DataFrame(
         {
             "configuration": [str(trace.attributes["configuration"]) for trace in traces],
             "seconds": [float(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9 for trace in traces],
             **{name: [trace[name].sum().item() for trace in traces] for name in shared},
         }
     )
+    return frame, columns
 
 
 def _is_sweep(path: Path) -> bool:

@@ -58,7 +58,7 @@ class Command:
         identity = "level,function,object,word"
         fields = f"fields that identify a GStreamer event (default: {identity}; in the paper: level,function,word)"
         add("--identity", default=identity, metavar="FIELDS", help=fields)
-        formats = "format of all logs: %(choices)s (default: detected from each log's first lines)"
+        formats = "format of all logs: %(choices)s (default: detected from each log)"
         add("--format", choices=RegisteredNames(_formats), metavar="FORMAT", help=formats)
         units = ("ns", "us", "ms", "s", "ticks")
         add("--unit", choices=units, help="unit of timestamps, if the format defines none")

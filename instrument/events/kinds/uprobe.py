@@ -11,10 +11,10 @@ class Uprobe(ProbeKind):
 
     name = "uprobe"
     keys = ("probe", "uprobe")
-    meaning = "entries into a function of a binary, counted by the kernel at about 1 us per hit: binary:function"
-    example = "xz:lzma_code"
+    meaning = "entries into a function of a binary, counted by the kernel: binary:function"
+    example = "liblzma.so.5:lzma_code"
     pattern = r"[^:\s][^:]*:\S+"
-    form = "binary:function, such as xz:lzma_code"
+    form = "binary:function, such as liblzma.so.5:lzma_code"
     order = 9
     place = "function"
 

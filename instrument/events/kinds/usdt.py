@@ -11,7 +11,7 @@ class Usdt(ProbeKind):
 
     name = "usdt"
     keys = ("probe", "usdt")
-    meaning = "hits of a static probe in a binary, counted by the kernel at about 1 us per hit: binary:provider:name"
+    meaning = "hits of a static probe in a binary, counted by the kernel: binary:provider:name"
     example = "libstdc++.so.6:libstdcxx:throw"
     pattern = r"[^:\s][^:]*:[\w*?-]+:[\w*?-]+"
     form = "binary:provider:name, such as libstdc++.so.6:libstdcxx:throw"

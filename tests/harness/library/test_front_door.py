@@ -201,3 +201,10 @@ def test_what_is_no_trace_is_refused_with_the_way_to_one(given: object) -> None:
     for verb in (up.Baseline, up.merge, lambda values: up.align(values[0], values[0])):
         with pytest.raises(TypeError, match=r"expected a Trace, not .*`Trace\.read"):
             verb(given)
+
+
+def test_a_model_of_a_campaign_leaves_simulated_cycles_out(folder: Path) -> None:
+    found = run_tool(folder.parent, "model", folder)
+    assert found.returncode == 0, found.stderr
+    assert "PAPI_TOT_CYC: simulated cycles are not measured but computed from Ir, " in found.stdout
+    assert "Simulated, not counted by a processor: " in found.stdout

@@ -86,7 +86,7 @@ def test_events_are_read_and_written_back(mapping, event):
         ({"probe": "xz:lzma_code"}, "`probe`: expected a mapping such as `{uprobe: binary:function}`"),
         ({"probe": {"uprob": "xz:f"}}, "unknown key `uprob`"),
         ({"probe": {"uprobe": "xz:f", "usdt": "a:b:c"}}, "with exactly one of the keys `uprobe`, `usdt`"),
-        ({"probe": {"uprobe": "lzma_code"}}, "binary:function, such as xz:lzma_code"),
+        ({"probe": {"uprobe": "lzma_code"}}, "binary:function, such as liblzma.so.5:lzma_code"),
         ({"probe": {"usdt": "libc:setjmp"}}, "binary:provider:name"),
         ({"probe": {"uprobe": "xz:f", "max_rate": 0}}, "`max_rate`: 0 is not a positive integer (hits per second)"),
         ({"python": {"enter": "decode"}}, "module.function or module.Class.method"),
