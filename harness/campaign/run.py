@@ -267,7 +267,7 @@ def execute(
         (folder / "processes").mkdir()
         for number, alone in enumerate(processes):
             alone.write(folder / "processes" / f"{number:03d}.parquet")
-    if setup.threads:
+    if setup.each or (setup.threads and sampling.collected.machine is None):
         by_file = {folder / "record": records if load is None else within(records, load)}
         by_file |= {
             file: other
@@ -433,7 +433,7 @@ def _setup(spec: CampaignSpec, sampling: Sampling, program: str) -> Setup:
         sampling.capacity * (sampling.interval_ns // sampling.slice),
         program,
         sampler=measure.sampler,
-        threads=(measure.samples_all_threads and hardware) or measure.threads == "each",
+        threads=(measure.samples_all_threads and (hardware or sampling.clock == "work")) or measure.threads == "each",
         each=measure.threads == "each",
         children=measure.counts_children,
         reset=hardware and measure.reading == "reset",

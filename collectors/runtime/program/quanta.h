@@ -26,8 +26,9 @@
 #define WAITING_BLOCKS 80  /* more than `EDGE_BLOCKS`: a program that executes fewer between two ticks waits */
 #define WAITING_TICKS 8    /* fewer in immediate succession may have been pending, as each comes after twice the time */
 #define REMEMBERED_BRANCHES 14
-#define UNEVEN_SHARE 20 /* if one tick in this many is lost to system calls, intervals of work are uneven */
-#define REGISTERS 34    /* at most */
+#define WATCH_TICK_NS 51200000 /* of a main thread that waits while other threads' ticks count */
+#define UNEVEN_SHARE 20        /* if one tick in this many is lost to system calls, intervals of work are uneven */
+#define REGISTERS 34           /* at most */
 
 /* Quanta of work, of equally many basic blocks. */
 struct quanta {
@@ -51,6 +52,9 @@ struct quanta {
     uint64_t recent_ps[RECENT];    /* time of a block, in ps, in recent quanta */
     uint64_t block_ps;             /* the shortest of them */
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
+    uint64_t ticked;               /* with several threads: ticks at the end of a quantum */
+    uint64_t watched;              /* block at the main thread's last tick while it waited; 0 if it does not wait */
+    int starved;                   /* the main thread waits, and others have too few ticks: its own count blocks */
 };
 
 #if defined(__x86_64__)
@@ -279,6 +283,80 @@ static APART void pace(struct quanta *quanta, uint64_t blocks, int begins, int c
     quanta->tick_ns = calls ? left * quanta->block_ps / 1000 : 0;
     if (quanta->tick_ns < SHORTEST_TICK_NS)
         quanta->tick_ns = SHORTEST_TICK_NS;
+}
+
+/* Reads the statistics, from one thread at a time: it takes calls, during which other threads run. */
+static APART int read_in_turn(struct quanta *quanta, uint64_t *blocks, uint64_t *ended)
+{
+    static int reads;
+    if (quanta->log < 0 || __atomic_exchange_n(&reads, 1, __ATOMIC_ACQUIRE))
+        return -1;
+    int failed = read_statistics(quanta, blocks, ended);
+    __atomic_store_n(&reads, 0, __ATOMIC_RELEASE);
+    return failed;
+}
+
+/* Returns how many quanta have ended, of all threads, and were not counted, by the statistics. */
+static APART uint64_t quanta_missed(struct quanta *all)
+{
+    uint64_t blocks, ended, before = all->counted;
+    return read_in_turn(all, &blocks, &ended) == 0 && ended > before ? ended - before : 0;
+}
+
+/* Counts quanta while the main thread waits: 0 if other threads have a tick at the end of most of their quanta. They have
+ * not if they live for less than a quantum, wait often, or block the signal; then blocks are counted, at its ticks. */
+static APART uint64_t quanta_unseen(struct quanta *all)
+{
+    uint64_t blocks, ended, passed = 0;
+    if (read_in_turn(all, &blocks, &ended) != 0)
+        return 0;
+    uint64_t since = all->watched ? blocks - (all->left > all->watched ? all->left : all->watched) : 0;
+    all->waited += since > WAITING_BLOCKS ? since : 0; /* else the handling of ticks alone */
+    if (all->waited >= all->blocks) {
+        passed = all->waited / all->blocks;
+        all->waited %= all->blocks;
+        int starves = 2 * all->ticked < passed;
+        passed = all->starved ? passed : starves ? passed - all->ticked : 0;
+        all->starved = starves;
+        all->ticked = 0;
+    }
+    all->counted = all->counted > ended ? all->counted : ended;
+    all->entered = all->watched = blocks;
+    all->tick_ns = !all->starved ? WATCH_TICK_NS : since > WAITING_BLOCKS ? LONGEST_TICK_NS : 2 * all->tick_ns;
+    if (all->tick_ns > WATCH_TICK_NS)
+        all->tick_ns = WATCH_TICK_NS;
+    return passed;
+}
+
+/* Returns how many quanta have ended at a tick of one of several threads. Each thread has a tick at the end of each of its
+ * quanta, unless it came from a wait shortly before that end. */
+static APART uint64_t quanta_of_thread(struct quanta *all, struct quanta *own, const void *context)
+{
+    int moved = went_on(own, context), calls = in_system_call(context);
+    if (!moved)
+        own->stood = 1;
+    if (all == own && calls && own->stood) /* it may be the next call: the main thread has no quantum that ended */
+        return quanta_unseen(all);
+    if (!moved)
+        return 0;
+    if (all == own) {
+        all->watched = all->waited = all->ticked = 0;
+        all->starved = 0;
+    }
+    uint64_t passed = calls ? 0 : 1, now = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+    if (calls ? now - all->left_ns > all->blocks * all->block_ps / 1000 : own->stood) {
+        uint64_t missed = quanta_missed(all);
+        passed = missed > passed ? missed : passed;
+    }
+    if (!calls)
+        own->stood = 0;
+    if (passed)
+        all->left_ns = now;
+    all->ticked += passed;
+    if (all->starved)
+        return 0;
+    all->counted += passed;
+    return passed;
 }
 
 /* Returns how many quanta have ended since the last tick. A blocking system call consumes the tick that is pending for

@@ -33,9 +33,10 @@ struct unperturbed_sampler {
     struct unperturbed_member member;
     struct unperturbed_counters counters;
     timer_t timer;
+    timer_t at_rest; /* on the work clock, by the thread's CPU time: for a thread that may wait */
     pid_t thread_id;
-    struct quanta quanta; /* on the work clock */
-    volatile sig_atomic_t busy;
+    struct quanta quanta; /* on the work clock: the main thread's are those of all threads */
+    volatile sig_atomic_t busy, ended;
     struct regions regions;
 };
 
@@ -94,11 +95,18 @@ void unperturbed_resume(void)
         CALLGRIND_TOGGLE_COLLECT;
 }
 
-/* Under the simulator, where one thread runs at a time, the main thread's tick counts for all threads. On the program's
- * clock, each thread has its own intervals. */
+/* Whether the tick of any thread may end the interval of all. Quanta end in each thread: a main thread that waits for
+ * others would get a tick for some of them, and how many depends on the host's load. */
+static int is_ticked_by_each(void)
+{
+    return unperturbed_header->clock == CLOCK_IS_WORK && !unperturbed_counts_each() && registers_size > 0;
+}
+
+/* Otherwise, under the simulator, where one thread runs at a time, the main thread's tick counts for all threads. On the
+ * program's clock, each thread has its own intervals. */
 static int is_ticked_by_main(const struct unperturbed_sampler *sampler)
 {
-    return sampler != &main_sampler && is_simulated() && !is_by_program();
+    return sampler != &main_sampler && is_simulated() && !is_by_program() && !is_ticked_by_each();
 }
 
 /* Ends the interval of the calling thread in the simulator or, with threads one by one, at the main thread's tick those
@@ -154,6 +162,20 @@ static __attribute__((noinline)) void write_record(struct unperturbed_sampler *s
     write_one(sampler, overruns, 0);
 }
 
+/* Sets a thread's next tick, one of several threads on the work clock: soon, so that it is pending when the quantum
+ * ends. A thread that waits must get few, as each costs blocks: its next tick comes when it has used CPU time, and that of
+ * the main thread at the latest when it must see whether other threads' ticks count. */
+static void set_turn(struct unperturbed_sampler *sampler)
+{
+    struct itimerspec next;
+    memset(&next, 0, sizeof next);
+    next.it_value.tv_nsec = SHORTEST_TICK_NS;
+    timer_settime(sampler->quanta.stood ? sampler->at_rest : sampler->timer, 0, &next, NULL);
+    next.it_value.tv_nsec = (long)main_sampler.quanta.tick_ns;
+    if (sampler == &main_sampler && sampler->quanta.stood)
+        timer_settime(sampler->timer, 0, &next, NULL);
+}
+
 static int set_timer(struct unperturbed_sampler *sampler)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
@@ -192,10 +214,28 @@ static APART int is_overflow(const struct unperturbed_sampler *sampler, const si
 /* Whether the thread waits for another rank of MPI: how long depends on that rank, and it does no work then. */
 static int waits_for_a_rank(void) { return os_files.waits && os_files.waits->apart; }
 
+/* A tick of any of several threads, on the work clock: the quanta are those of all, and so is the interval that ends. */
+static APART void tick_of_several_threads(struct unperturbed_sampler *sampler, void *context)
+{
+    struct quanta *quanta = &main_sampler.quanta;
+    quanta->count += quanta_of_thread(quanta, &sampler->quanta, context);
+    if (!waits_for_a_rank() && quanta->count >= unperturbed_header->interval_ns && !main_sampler.ended) {
+        quanta->count %= unperturbed_header->interval_ns;
+        write_record(&main_sampler, 0);
+    }
+    if (sampler == &main_sampler && quanta->watched)
+        ask_for_statistics();
+    set_turn(sampler);
+}
+
 /* A separate function: timer ticks with real counters must not pay for it. */
 static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int overruns, void *context)
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    if (is_work && is_ticked_by_each() && unperturbed_header->threads > 1) {
+        tick_of_several_threads(sampler, context);
+        return;
+    }
     uint64_t passed = is_work ? quanta_since(&sampler->quanta, context) : 0;
     if (!is_work)
         write_record(sampler, overruns);
@@ -274,7 +314,7 @@ static void on_tick(int signal, siginfo_t *info, void *context)
     if (sampler->busy) {
         __atomic_fetch_add(&unperturbed_header->nested, 1, __ATOMIC_RELAXED);
         if (unperturbed_header->clock == CLOCK_IS_WORK)
-            set_timer(sampler);
+            is_ticked_by_each() && unperturbed_header->threads > 1 ? set_turn(sampler) : (void)set_timer(sampler);
         return;
     }
     if (unperturbed_header->regions)
@@ -453,8 +493,12 @@ static int start_timer(struct unperturbed_sampler *sampler)
     event.sigev_signo = (int)unperturbed_header->signal;
     event.sigev_value.sival_ptr = sampler;
     event.sigev_notify_thread_id = sampler->thread_id;
-    if (timer_create(interval_clock(), &event, &sampler->timer) != 0)
+    int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
+    if (timer_create(interval_clock(), &event, &sampler->timer) != 0 ||
+        (is_work && timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &sampler->at_rest) != 0))
         return unperturbed_fail("timer_create");
+    if (is_work && sampler != &main_sampler)
+        sampler->quanta.tick_ns = SHORTEST_TICK_NS;
     return set_timer(sampler) == 0 ? 0 : unperturbed_fail("timer_settime");
 }
 
@@ -525,6 +569,8 @@ static int open_probes(void)
 /* The record that begins a thread's first interval, or ends its last one. */
 static void write_bound(struct unperturbed_sampler *sampler)
 {
+    if (sampler != &main_sampler && is_ticked_by_each())
+        return; /* it has none of its own */
     sampler->busy = 1;
     unperturbed_pause();
     write_record(sampler, 0);
@@ -589,13 +635,18 @@ void unperturbed_sampler_stop(struct unperturbed_sampler *sampler)
     unperturbed_remaining = UNPERTURBED_NEVER;
     if (unperturbed_counts_each() && sampler != &main_sampler)
         unperturbed_leave(&sampler->member);
-    if (!is_ticked_by_main(sampler) && !is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
+    int is_needed = sampler == &main_sampler || !is_simulated(); /* otherwise other threads' ticks end its intervals */
+    if (is_needed && !is_by_program() && pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 &&
         sigismember(&blocked, (int)unperturbed_header->signal) == 1)
         unperturbed_mark(MARK_SIGNAL_BLOCKED);
     if (sampler->counters.overflow)
         unperturbed_overflow_stop(&sampler->counters);
-    else if (!is_by_program() && !is_ticked_by_main(sampler))
+    else if (!is_by_program() && !is_ticked_by_main(sampler)) {
         timer_delete(sampler->timer);
+        if (unperturbed_header->clock == CLOCK_IS_WORK)
+            timer_delete(sampler->at_rest);
+    }
+    sampler->ended = 1;
     write_bound(sampler);
     if (unperturbed_counts_each())
         unperturbed_write_end(sampler->member.number);
@@ -751,7 +802,7 @@ static const char *missing_work(void)
     int made_threads = &__libc_single_threaded && is_threaded(); /* even threads created without pthread_create */
     if (made_threads)
         unperturbed_mark(MARK_THREADS);
-    if (made_threads && (header->options & OPTION_THREADS) && header->threads < 2)
+    if (made_threads && (header->options & OPTION_THREADS) && !is_ticked_by_each() && header->threads < 2)
         return "the program starts threads in a way that allows no sampler in them; use sampler: outside";
     if (own != &main_sampler && main_thread_ended())
         return "the main thread ended before the program, and its intervals with it; use sampler: outside";

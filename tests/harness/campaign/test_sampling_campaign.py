@@ -184,6 +184,54 @@ def test_intervals_of_work_are_the_same_under_load(tmp_path: Path) -> None:
     assert "basic blocks" in (tmp_path / "quiet" / "report.html").read_text()
 
 
+SHARED = """
+#include <pthread.h>
+#include <stdio.h>
+static volatile unsigned long work;
+static int part;
+static void busy(int turns) { for (int i = 0; i < turns; i++) work += i; }
+static void *share(void *unused) {
+    while (__atomic_fetch_add(&part, 1, __ATOMIC_RELAXED) < 4000) busy(1000);
+    return unused;
+}
+static void *brief(void *unused) { busy(10000); return unused; }
+int main(int count, char **arguments) {
+    pthread_t t[2];
+    for (int i = 0; i < 2 && count == 1; i++) pthread_create(&t[i], 0, share, 0);
+    for (int i = 0; i < 2 && count == 1; i++) pthread_join(t[i], 0);
+    for (int i = 0; i < 400 && count == 2; i++) { pthread_create(&t[0], 0, brief, 0); pthread_join(t[0], 0); }
+    puts("done");
+    return 0; }
+"""
+"""Four million turns of a loop, which are as many basic blocks: 40 quanta. The main thread waits for the others."""
+
+
+@pytest.mark.parametrize(("words", "apart"), [("", 1), (" brief", 12)], ids=["shared", "shorter than a quantum"])
+def test_threads_end_intervals_of_work_while_the_main_thread_waits(tmp_path: Path, words: str, apart: int) -> None:
+    """The main thread's ticks alone ended a third of these intervals, another number in each run."""
+    spec = write_spec(
+        tmp_path,
+        program__source="shared",
+        program__build="{cc} -O1 -pthread shared.c -o shared",
+        program__run=f"{{build}}/shared{words}",
+        measure__hardware=["PAPI_TOT_INS"],
+        measure__derived=None,
+        measure__os=[],
+        measure__software={},
+        measure__interval={"records": 40},
+        campaign__subsets={},
+        analysis__anchor=None,
+    )
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "shared.c").write_text(SHARED)
+    done = unperturbed(tmp_path, "run", spec)
+    assert done.returncode == 0, done.stderr
+    lengths = [len(trace) for trace in traces(tmp_path / "campaigns" / "phases", "baseline")]
+    assert len(lengths) == 5
+    assert max(lengths) - min(lengths) <= apart, lengths
+    assert 40 - apart <= np.median(lengths) <= 44 + apart, lengths
+
+
 def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> None:
     """Which metrics these are differs with the host's processor."""
     listed = list_metrics(pattern="PAPI_").metrics
