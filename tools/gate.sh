@@ -6,7 +6,10 @@
 # Both commits are checked out beside each other in gate/, as `base` and `change`, which the spec names as sources.
 # gate/campaign keeps everything; gate/report.html, report.md and report.xml (JUnit) are for the pipeline to keep or show.
 set -eu
-[ $# -ge 1 ] || { echo "usage: tools/gate.sh SPEC [BASE]" >&2; exit 2; }
+case ${1:-} in
+--help | -h) sed -n '2,/^set -eu/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+"") echo "usage: tools/gate.sh SPEC [BASE]" >&2; exit 2 ;;
+esac
 [ -f "$1" ] || { echo "gate: $1 does not exist: name the spec of the measurement" >&2; exit 2; }
 base=${2:-${GITHUB_BASE_REF:+origin/$GITHUB_BASE_REF}}
 base=${base:-HEAD^}

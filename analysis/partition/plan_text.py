@@ -60,14 +60,16 @@ def plan_headline(plan: Plan) -> str:
     undecided = [metric for each in plan.undecided for metric in each.metrics]
     whole = held + len(plan.unmeasurable) + len(undecided)
     metrics = counted(whole, f"{plan.kind} metric")
-    in_subsets = "in one subset" if len(plan.subsets) == 1 else f"in {len(plan.subsets)} subsets"
+    is_one = len(plan.subsets) == 1
+    in_subsets = "in one subset" if is_one else f"in {len(plan.subsets)} subsets"
+    what = "the program" if not plan.families else "its build" if is_one else "their builds"
     if not held:
         lead = f"No subset of the {metrics} is certified to leave the program unperturbed"
     elif held == whole:
         which = f"The one {plan.kind} metric" if whole == 1 else f"All {metrics}"
-        lead = f"{which} can be measured, {in_subsets} certified to leave the program unperturbed"
+        lead = f"{which} can be measured, {in_subsets} certified to leave {what} unperturbed"
     else:
-        lead = f"{held} of {metrics} can be measured, {in_subsets} certified to leave the program unperturbed"
+        lead = f"{held} of {metrics} can be measured, {in_subsets} certified to leave {what} unperturbed"
     rest = []
     if plan.unmeasurable:
         rest.append(f"{_named([each.metric for each in plan.unmeasurable])} cannot be measured at this interval")

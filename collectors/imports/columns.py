@@ -52,8 +52,13 @@ _OPTIONS: Mapping[str, str] = {
 _SEMANTICS: tuple[tuple[str, Semantics], ...] = (("events", "counter"), ("1", "gauge"))
 _OF_LEVELS = frozenset({"%", "°C", "degC", "C", "V", "A", "W", "mW", "kW", "Hz", "kHz", "MHz", "GHz"})
 """Units of what is no count."""
-_LEVEL = re.compile(r"temp(erature)?(?![a-z])|[_ ](percent|pct|degc|celsius|watts?|volts?|[kmg]?hz)$", re.IGNORECASE)
-"""Names of levels, such as temperatures."""
+_LEVEL = re.compile(
+    r"temp(erature)?(?![a-z])|[_ ](percent|pct|degc|celsius|watts?|volts?|[kmg]?hz)$"
+    r"|(?<![a-z])(latency|heap|rss|free|usage|utili[sz]ation|ratio|rate|average|avg|mean|median|p[5-9]\d|load|depth)"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of levels and rates, such as temperatures."""
 _ROLES = ("time", "begin", "run", "configuration")
 _TIMES = ("end_ns", "time", "timestamp", "datetime", "seconds", "time_s", "time_ms", "time_us", "time_ns", "t")
 _OF_EXPORTS = ("pass", "repetition", "interval", "start", "duration", *INTERVAL_COLUMNS)

@@ -18,8 +18,8 @@ from unperturbed.analysis.report import to_json
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
 from unperturbed.common.scratch import write_whole
 from unperturbed.common.table import Column, Table, style_of
-from unperturbed.common.wording import listing
-from unperturbed.harness.campaign.plan import ALL, Configuration, judged_configurations
+from unperturbed.common.wording import listing, percent
+from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations, ready_builds
 from unperturbed.harness.cli.streams import print_json
 from unperturbed.harness.cli.terminal import print_note, terminal
 from unperturbed.harness.results.judge import Judgement, NodesJudgement, Total
@@ -30,6 +30,7 @@ from unperturbed.harness.studies.benchmarks import BenchmarkVerdicts
 
 _RUNS_FAILED, _NEGATIVE = 1, 4
 _MOST_PAIRS = 15  # Of a baseline that nothing is compared with; the report has all
+_NOTABLE = 1e-3  # Share of the instructions that a build must add without counting to be named
 
 
 def show_judgement(
@@ -217,7 +218,7 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
     for item in judged_configurations(spec):
         if item.name == BASELINE:
             continue
-        console.say(f"{item.name} {escape(describe_configuration(item, spec))}")
+        console.say(f"{item.name} {escape(describe_configuration(item, spec))}{_of_its_build(item, spec, checked)}")
         verdict = checked.by_configuration.get(item.name)
         if verdict is not None and verdict.verdict != "unperturbed":
             shown = verdict_cell(verdict.verdict)
@@ -235,11 +236,20 @@ def _show_configurations(spec: CampaignSpec, checked: CampaignVerdicts, *, compa
             console.say(Text(f"  totals {shown.text}", style_of(shown)), f": {escape(said)}", sep="")
 
 
+def _of_its_build(item: Configuration, spec: CampaignSpec, checked: CampaignVerdicts) -> str:
+    """Return what a configuration's build adds without counting; '' if it has a build of its own, or adds nothing."""
+    name = find_sham(ready_builds(spec), item)
+    if name not in checked.rewriting or item.sham_of is not None:
+        return ""
+    added = checked.rewriting[name].after / checked.rewriting[name].before - 1
+    return "" if abs(added) < _NOTABLE else f"; without counting, its build executes {percent(added)} instructions"
+
+
 def _kinds_of_rho(checked: CampaignVerdicts) -> str:
     """Return one line with the kinds of ρ that were compared, each with its meaning."""
     known = {change.check for verdict in checked.verdicts for change in verdict.changes}
     meanings = {
-        "inner": "inner, of two hardware metrics within a run",
+        "inner": "inner, of two metrics within a run",
         "outer": "outer, of one metric in two aligned runs",
         "software": "software, like inner but with a software metric",
         "across": "across, of two metrics in two aligned runs",

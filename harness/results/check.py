@@ -123,7 +123,13 @@ def check_runs(
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
     findings.note(*_of_several_processes(every), *_without_sampler(every), *_threads_without_traces(every))
-    findings.note(*_uncounted_threads(every), *_events_before(every), *unequal_loads(spec, every), *warm_up.notes)
+    findings.note(
+        *_uncounted_threads(every),
+        *_threads_in_turn(every),
+        *_events_before(every),
+        *unequal_loads(spec, every),
+        *warm_up.notes,
+    )
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -209,6 +215,16 @@ def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
             "The program started threads, but hardware events were counted only in its main thread: the other threads' "
             "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
             "`sampler: outside`."
+        )
+
+
+def _threads_in_turn(traces: Sequence[Trace]) -> Iterator[str]:
+    """Yield a note if simulated threads were cut into intervals of work together: what one holds may differ."""
+    if any(each.attributes.get("made_threads") and each.attributes.get("clock") == "work" for each in traces):
+        yield (
+            "The program started threads, which the simulator runs in turn. If threads share work, which of them does "
+            "what differs from run to run, and so does what an interval holds: correlations then vary more, totals do "
+            "not."
         )
 
 

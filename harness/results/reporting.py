@@ -71,7 +71,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         method=_METHOD,
         steadiness=checked.steadiness,
         doubts=checked.doubts,
-        setups={name: other.difference() for name, other in spec.programs.items()},
+        setups=_setups(spec),
         totals=checked.totals,
         floor=floor_of(spec, checked, states),
         looks=checked.looks,
@@ -89,6 +89,17 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
         )
         + extension_notes(manifest),
     )
+
+
+def _setups(spec: CampaignSpec) -> dict[str, str]:
+    """Return what each configuration is that differs from the baseline by more than what is counted."""
+    if spec.imported is None:
+        return {name: other.difference() for name, other in spec.programs.items()}
+    files = spec.imported.files
+    _, *others = spec.imported.configurations
+    return {
+        name: first_of([str(each["file"]) for each in files if each["configuration"] == name], 3) for name in others
+    }
 
 
 def _failures(states: Iterable[RunState]) -> tuple[str, ...]:

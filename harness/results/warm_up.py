@@ -13,6 +13,7 @@ from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.spec.campaign_spec import CampaignSpec
 from unperturbed.harness.spec.sections.campaign import BASELINE
 
+_WARM_UP = 0.5  # Largest share of a run that a warm-up usually has
 _USUAL = 0.75  # Share of the baseline's runs that must have a warm-up for a note about it
 _FEW = 0.2  # Share of a configuration's runs that may never become steady, so that the others are cut
 
@@ -83,6 +84,8 @@ def _found(spec: CampaignSpec, baseline: Starts) -> Iterator[str]:
         return
     share = baseline.longest / max(start.intervals for start in baseline.runs)
     advice = "" if spec.imported is not None else "; `after: steady` under `measure` leaves the start out"
+    if share > _WARM_UP:
+        advice = ": so long a start is probably a phase of the program, and no warm-up"
     yield (
         f"The start of the baseline's runs differs from the rest: their first {counted(baseline.longest, 'interval')} "
         f"({100 * share:.0f} %). Correlations cover whole runs{advice}."

@@ -160,14 +160,13 @@ def result_section(content: ReportContent, results: Sequence[ConfigurationResult
     most_serious_first = sorted(enumerate(results), key=lambda pair: SEVERITY.index(pair[1].verdict))
     cards = [_card(place, result, content) for place, result in most_serious_first]
     style = "cards even" if len(results) in {2, 4} else "cards"
-    causes = _causes(content) if content.counting else None
+    causes = _causes(content)
     return section("verdicts", "Verdicts", verdict_legend(VERDICT_SIGNS), causes, tag("div", cards, class_=style))
 
 
 def _causes(content: ReportContent) -> list[Html]:
     """Return what changes the program: the rewriting, with the instructions that it adds, or the counting."""
-    table = cause_table(content.verdicts, content.counting).to_html()
-    made: list[Html] = [table]
+    made: list[Html] = [cause_table(content.verdicts, content.counting).to_html()] if content.counting else []
     for name, rewriting in content.rewriting.items():
         made += [tag("p", sentence) for sentence in rewriting.sentences(name)]
         made.append(rewriting.table(name).to_html(sortable=True))

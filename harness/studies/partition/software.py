@@ -129,7 +129,8 @@ def partition_campaign(
         settings = settings_of(spec, how, sum(seconds) / len(seconds))
         reference_runs = sum(runs.reference_batch.values()) * len(samplings)
         strategy = how.strategy or ("restarts" if runs.family else DEFAULT_STRATEGY)
-        announce(forecast(len(metrics), strategy, settings, passes=len(samplings), baseline_runs=reference_runs))
+        predicted = forecast(len(metrics), strategy, settings, passes=len(samplings), baseline_runs=reference_runs)
+        announce(predicted)
         try:
             ready = runs.judge_build() if runs.family else []
             in_families = bool(set(runs.rewriting.values()) - {"unperturbed"})
@@ -144,7 +145,7 @@ def partition_campaign(
             plan = _plan_in_families(runs, ready, metrics, settings, strategy, progress, observer)
         else:
             plan = _plan(runs, references, metrics, settings, strategy, observer)
-        plan = replace(plan, one_build=bool(runs.family))
+        plan = replace(plan, one_build=bool(runs.family), forecast=predicted)
         silent = silent_notes(metrics, runs.counted)
         about = (*build_notes(plan, runs.family), *open_change_notes(plan), *spec_notes(spec, plan))
         notes = (*silent, *about, *about_carried, *runs.against)

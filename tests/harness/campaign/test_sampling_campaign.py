@@ -230,6 +230,7 @@ def test_threads_end_intervals_of_work_while_the_main_thread_waits(tmp_path: Pat
     assert len(lengths) == 5
     assert max(lengths) - min(lengths) <= apart, lengths
     assert 40 - apart <= np.median(lengths) <= 44 + apart, lengths
+    assert "The program started threads, which the simulator runs in turn." in done.stdout
 
 
 def test_what_only_the_simulator_counts_the_observer_cannot(tmp_path: Path) -> None:
