@@ -4,11 +4,12 @@ python = .venv/bin/python
 campaign ?= campaigns/quickstart
 MINUTES ?= 60
 
-.PHONY: help quickstart test test-pmu attack kernels check docs docs-pictures dev bench validate validate-processor clean
+.PHONY: help setup quickstart test test-pmu attack kernels check docs docs-pictures dev bench validate validate-processor clean
 
 help:
 	@echo 'make quickstart   set up, then measure a real program and show which metrics measuring it spoilt'
 	@echo 'make test         set up, then run the tests'
+	@echo 'make setup        only set up: the command is .venv/bin/unperturbed'
 	@echo 'make test-pmu     run the samplers on an emulated machine with a PMU'
 	@echo 'make attack       kill, fuzz and starve everything for so many minutes: make attack MINUTES=60'
 	@echo 'make check        ruff, clang-format, mypy strict, wheel and sdist, documentation'
@@ -17,8 +18,10 @@ help:
 	@echo 'make validate-processor  evidence that needs counters of a processor (2.5 hours, can be stopped and resumed)'
 	@echo 'make dev          set up for working on the code'
 
-quickstart:
+setup:
 	@tools/setup.sh run
+
+quickstart: setup
 	@tools/quickstart.sh $(campaign)
 
 # Tests of real processes can fail on a busy host: they get a second attempt, and the first failure is printed. Tests of arithmetic get none.
