@@ -27,6 +27,7 @@
 #define WAITING_TICKS 8    /* fewer in immediate succession may have been pending, as each comes after twice the time */
 #define REMEMBERED_BRANCHES 14
 #define WATCH_TICK_NS 51200000 /* of a main thread that waits while other threads' ticks count */
+#define WATCHED_QUANTA 3       /* that show whether other threads' ticks count */
 #define UNEVEN_SHARE 20        /* if one tick in this many is lost to system calls, intervals of work are uneven */
 #define REGISTERS 34           /* at most */
 
@@ -54,10 +55,14 @@ struct quanta {
     uint64_t registers[REGISTERS]; /* the program's registers at the last tick */
     uint64_t ticked;               /* with several threads: ticks at the end of a quantum */
     uint64_t watched;              /* block at the main thread's last tick while it waited; 0 if it does not wait */
-    int starved;                   /* the main thread waits, and others have too few ticks: its own count blocks */
+    int seen;                      /* it has been seen whether others have too few ticks */
+    uint64_t majors;               /* `ended` when it last was seen whether others have too few ticks */
+    enum { UNSTARVED, BY_BLOCKS, BY_MAIN } starved; /* the main thread waits, and others have too few ticks */
 };
 
 #if defined(__x86_64__)
+enum { TELLS_CALLS = 1 };
+
 /* General registers, the next instruction and the flags. */
 static const void *registers(const ucontext_t *context) { return context->uc_mcontext.gregs; }
 static const size_t registers_size = (REG_EFL + 1) * sizeof(greg_t);
@@ -70,6 +75,8 @@ static int in_system_call(const ucontext_t *context)
     return (next[-2] == 0x0f && next[-1] == 0x05) || (next[0] == 0x0f && next[1] == 0x05);
 }
 #elif defined(__aarch64__)
+enum { TELLS_CALLS = 0 };
+
 /* General registers, stack pointer, next instruction and state word, which are adjacent. */
 static const void *registers(const ucontext_t *context) { return context->uc_mcontext.regs; }
 static const size_t registers_size = REGISTERS * sizeof(uint64_t);
@@ -80,6 +87,8 @@ static int in_system_call(const ucontext_t *context)
     return 0;
 }
 #else
+enum { TELLS_CALLS = 0 };
+
 static const void *registers(const ucontext_t *context) { return context; }
 static const size_t registers_size = 0;
 
@@ -304,7 +313,8 @@ static APART uint64_t quanta_missed(struct quanta *all)
 }
 
 /* Counts quanta while the main thread waits: 0 if other threads have a tick at the end of most of their quanta. They have
- * not if they live for less than a quantum, wait often, or block the signal; then blocks are counted, at its ticks. */
+ * not if they live for less than a quantum: then blocks are counted, at its ticks. If they wait often, or block the signal,
+ * its ticks alone count from then on, as those of a program with one thread. */
 static APART uint64_t quanta_unseen(struct quanta *all)
 {
     uint64_t blocks, ended, passed = 0;
@@ -312,20 +322,33 @@ static APART uint64_t quanta_unseen(struct quanta *all)
         return 0;
     uint64_t since = all->watched ? blocks - (all->left > all->watched ? all->left : all->watched) : 0;
     all->waited += since > WAITING_BLOCKS ? since : 0; /* else the handling of ticks alone */
-    if (all->waited >= all->blocks) {
+    if (all->waited >= (all->starved ? 1 : WATCHED_QUANTA) * all->blocks) {
         passed = all->waited / all->blocks;
         all->waited %= all->blocks;
-        int starves = 2 * all->ticked < passed;
+        int starves = 2 * all->ticked < passed, ends = 2 * (ended - all->majors) >= passed;
         passed = all->starved ? passed : starves ? passed - all->ticked : 0;
-        all->starved = starves;
+        all->starved = !starves ? UNSTARVED : ends ? BY_MAIN : BY_BLOCKS;
         all->ticked = 0;
+        all->majors = ended;
+        all->seen = 1;
     }
+    all->majors = all->watched ? all->majors : ended;
     all->counted = all->counted > ended ? all->counted : ended;
-    all->entered = all->watched = blocks;
-    all->tick_ns = !all->starved ? WATCH_TICK_NS : since > WAITING_BLOCKS ? LONGEST_TICK_NS : 2 * all->tick_ns;
+    all->begun = ended;
+    all->entered = all->watched = all->first = all->paced = blocks;
+    int soon = all->starved || !all->seen;
+    all->tick_ns = !soon ? WATCH_TICK_NS : since > WAITING_BLOCKS ? LONGEST_TICK_NS : 2 * all->tick_ns;
     if (all->tick_ns > WATCH_TICK_NS)
         all->tick_ns = WATCH_TICK_NS;
     return passed;
+}
+
+/* From here on, the main thread's ticks alone count. */
+static APART void begin_anew(struct quanta *quanta)
+{
+    quanta->tick_ns = SHORTEST_TICK_NS;
+    quanta->waited = quanta->stood = 0;
+    quanta->early = 2;
 }
 
 /* Returns how many quanta have ended at a tick of one of several threads. Each thread has a tick at the end of each of its
@@ -341,9 +364,10 @@ static APART uint64_t quanta_of_thread(struct quanta *all, struct quanta *own, c
         return 0;
     if (all == own) {
         all->watched = all->waited = all->ticked = 0;
-        all->starved = 0;
+        all->starved = UNSTARVED;
     }
     uint64_t passed = calls ? 0 : 1, now = unperturbed_nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
+    all->ticked += passed;
     if (calls ? now - all->left_ns > all->blocks * all->block_ps / 1000 : own->stood) {
         uint64_t missed = quanta_missed(all);
         passed = missed > passed ? missed : passed;
@@ -352,7 +376,6 @@ static APART uint64_t quanta_of_thread(struct quanta *all, struct quanta *own, c
         own->stood = 0;
     if (passed)
         all->left_ns = now;
-    all->ticked += passed;
     if (all->starved)
         return 0;
     all->counted += passed;

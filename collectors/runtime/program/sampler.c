@@ -99,7 +99,7 @@ void unperturbed_resume(void)
  * others would get a tick for some of them, and how many depends on the host's load. */
 static int is_ticked_by_each(void)
 {
-    return unperturbed_header->clock == CLOCK_IS_WORK && !unperturbed_counts_each() && registers_size > 0;
+    return unperturbed_header->clock == CLOCK_IS_WORK && !unperturbed_counts_each() && TELLS_CALLS;
 }
 
 /* Otherwise, under the simulator, where one thread runs at a time, the main thread's tick counts for all threads. On the
@@ -225,7 +225,10 @@ static APART void tick_of_several_threads(struct unperturbed_sampler *sampler, v
     }
     if (sampler == &main_sampler && quanta->watched)
         ask_for_statistics();
-    set_turn(sampler);
+    if (quanta->starved == BY_MAIN)
+        begin_anew(quanta);
+    else
+        set_turn(sampler);
 }
 
 /* A separate function: timer ticks with real counters must not pay for it. */
@@ -233,8 +236,10 @@ static APART void tick_of_a_simulator(struct unperturbed_sampler *sampler, int o
 {
     int is_work = unperturbed_header->clock == CLOCK_IS_WORK;
     if (is_work && is_ticked_by_each() && unperturbed_header->threads > 1) {
-        tick_of_several_threads(sampler, context);
-        return;
+        if (main_sampler.quanta.starved != BY_MAIN)
+            tick_of_several_threads(sampler, context);
+        if (main_sampler.quanta.starved != BY_MAIN || sampler != &main_sampler)
+            return;
     }
     uint64_t passed = is_work ? quanta_since(&sampler->quanta, context) : 0;
     if (!is_work)
@@ -695,7 +700,8 @@ static int samples_threads(void)
     if (!is_sampled())
         return 0;
     unperturbed_mark(MARK_THREADS);
-    int threads = !!(unperturbed_header->options & OPTION_THREADS);
+    int is_needed = !is_simulated() || unperturbed_counts_each() || is_ticked_by_each();
+    int threads = (unperturbed_header->options & OPTION_THREADS) && is_needed;
     if (!begun && unperturbed_header->state == STATE_WAITING && (threads || unperturbed_header->probes))
         begin(); /* libraries start threads in constructors; probes only count threads created later */
     return threads && unperturbed_header->state == STATE_ATTACHED;
