@@ -218,8 +218,8 @@ static int waits_for_a_rank(void) { return os_files.waits && os_files.waits->apa
 static APART void tick_of_several_threads(struct unperturbed_sampler *sampler, void *context)
 {
     struct quanta *quanta = &main_sampler.quanta;
-    quanta->count += quanta_of_thread(quanta, &sampler->quanta, context);
-    if (!waits_for_a_rank() && quanta->count >= unperturbed_header->interval_ns && !main_sampler.ended) {
+    uint64_t passed = quanta_of_thread(quanta, &sampler->quanta, context);
+    if (!main_sampler.ended && !waits_for_a_rank() && (quanta->count += passed) >= unperturbed_header->interval_ns) {
         quanta->count %= unperturbed_header->interval_ns;
         write_record(&main_sampler, 0);
     }
