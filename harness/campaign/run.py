@@ -267,7 +267,7 @@ def execute(
         (folder / "processes").mkdir()
         for number, alone in enumerate(processes):
             alone.write(folder / "processes" / f"{number:03d}.parquet")
-    if setup.each or (setup.threads and sampling.collected.machine is None):
+    if setup.each or (setup.threads and sampling.collected.machine is None):  # simulated threads are counted together
         by_file = {folder / "record": records if load is None else within(records, load)}
         by_file |= {
             file: other

@@ -219,12 +219,11 @@ def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _threads_in_turn(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note if simulated threads were cut into intervals of work together: what one holds may differ."""
+    """Yield a note if simulated threads share intervals of work, which may then hold other work in each run."""
     if any(each.attributes.get("made_threads") and each.attributes.get("clock") == "work" for each in traces):
         yield (
-            "The program started threads, which the simulator runs in turn. If threads share work, which of them does "
-            "what differs from run to run, and so does what an interval holds: correlations then vary more, totals do "
-            "not."
+            "The program started threads, which the simulator runs in turn. If threads share work, they divide it "
+            "differently in each run, and an interval holds other work: correlations then vary more, but totals do not."
         )
 
 

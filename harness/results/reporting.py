@@ -92,7 +92,7 @@ def content_of(spec: CampaignSpec, checked: CampaignVerdicts, manifest: Manifest
 
 
 def _setups(spec: CampaignSpec) -> dict[str, str]:
-    """Return what each configuration is that differs from the baseline by more than what is counted."""
+    """Return a description of each set-up: its difference from the baseline, or the files of imported runs."""
     if spec.imported is None:
         return {name: other.difference() for name, other in spec.programs.items()}
     files = spec.imported.files

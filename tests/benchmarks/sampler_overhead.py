@@ -23,7 +23,7 @@ SECONDS = 0.3
 """Short, so that the runs of a block lie close together: the speed of a shared machine drifts."""
 _INTERVALS_MS = (10, 1)
 _PATIENCE = 20.0
-MARGIN = 0.01
+_MARGIN = 0.01
 """Fixed beforehand: a margin from the noise of the host would show most where the noise is largest."""
 
 Variant = tuple[Sampler, int]
@@ -155,7 +155,7 @@ def _judge(found: tuple[float, float, float]) -> str:
         return "the observer costs less"
     if low > 0:
         return "the observer costs more"
-    return f"at most {100 * MARGIN:g} % more" if high <= MARGIN else f"undecided, by a margin of {100 * MARGIN:g} %"
+    return f"at most {100 * _MARGIN:g} % more" if high <= _MARGIN else f"undecided, by a margin of {100 * _MARGIN:g} %"
 
 
 if __name__ == "__main__":

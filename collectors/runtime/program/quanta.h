@@ -318,8 +318,10 @@ static APART uint64_t quanta_missed(struct quanta *all)
 static APART uint64_t quanta_unseen(struct quanta *all)
 {
     uint64_t blocks, ended, passed = 0;
-    if (read_in_turn(all, &blocks, &ended) != 0)
+    if (read_in_turn(all, &blocks, &ended) != 0) {
+        all->tick_ns = WATCH_TICK_NS;
         return 0;
+    }
     uint64_t since = all->watched ? blocks - (all->left > all->watched ? all->left : all->watched) : 0;
     all->waited += since > WAITING_BLOCKS ? since : 0; /* else the handling of ticks alone */
     if (all->waited >= (all->starved ? 1 : WATCHED_QUANTA) * all->blocks) {

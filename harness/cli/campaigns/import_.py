@@ -89,7 +89,7 @@ class Command:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("-o", "--out", "--campaign", type=Path, metavar="CAMPAIGN", help="folder of the new campaign")
+    add("-o", "--out", type=Path, metavar="CAMPAIGN", help="folder of the new campaign")
     add(
         "--baseline",
         metavar="NAME",
@@ -145,7 +145,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":
-            takes_value = word in ("-o", "--out", "--campaign", "--baseline", "--option", "--align-on") and left
+            takes_value = word in ("-o", "--out", "--baseline", "--option", "--align-on") and left
             options.append(f"{word}={left.pop(0)}" if takes_value else word)
         elif re.match(r"[a-z_]+=", word) and not Path(word).exists():
             options += ["--option", word]

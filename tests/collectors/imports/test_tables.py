@@ -123,6 +123,11 @@ def test_times_have_the_unit_of_the_line_below_the_names(tmp_path: Path, name: s
 
 
 def test_levels_that_are_read_as_counts_are_named(tmp_path: Path) -> None:
+    named = write(tmp_path, "time,requests,latency_ms,heap_mb\n1,40,5,300\n2,45,6,310\n")
+    (trace,) = read_traces(named)
+    assert trace.attributes["notes"] == [
+        "latency_ms and heap_mb: read as counts; for levels and rates, import with gauges=NAME,NAME"
+    ]
     path = write(tmp_path, "time;load;heat\n1;40 %;51 °C\n2;45 %;52 °C\n")
     (trace,) = read_traces(path)
     said = "load (%) and heat (°C): read as counts; for levels and rates, import with gauges=NAME,NAME"
