@@ -69,6 +69,12 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             "the simulator (valgrind) failed itself in a process of the run. It does not execute every program, such "
             f"as those in Go: use `sampler: outside`, with counters that are not simulated. {last_stderr(folder)}"
         )
+    if outcome.exit_code == KILLED + signal.SIGILL and any(map(complaints, simulator_logs(folder))):
+        raise RunError(
+            "the simulator (valgrind) does not know an instruction of the program, such as one of AVX-512. Compile the "
+            "program without `-march=native` (`-march=x86-64-v3` at most), or use counters that are not simulated "
+            f"(such as `perf::task-clock`). {last_stderr(folder)}"
+        )
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "

@@ -243,12 +243,25 @@ int main(void) {
 """
 
 
+_WIDE = """
+#include <stdlib.h>
+#include <string.h>
+int main(void) {  // as a program with AVX-512 on a processor that has it: only valgrind refuses it
+    volatile long sum = 0;
+    for (long i = 0; i < 60000000; i++) sum += i;
+    const char *loaded = getenv("LD_PRELOAD");
+    if (loaded && strstr(loaded, "vgpreload")) __builtin_trap();
+    return 0; }
+"""
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a program to another group")
 def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
     (tmp_path / "tree.c").write_text(TREE)
     (tmp_path / "strict.c").write_text(_STRICT)
-    for name, *flags in (("tree",), ("strict",), ("my static tree", "-static")):
-        source = "strict.c" if name == "strict" else "tree.c"
+    (tmp_path / "wide.c").write_text(_WIDE)
+    for name, *flags in (("tree",), ("strict",), ("wide",), ("my static tree", "-static")):
+        source = f"{name}.c" if name in ("strict", "wide") else "tree.c"
         subprocess.run(["gcc", "-O1", *flags, source, "-o", name], cwd=tmp_path, check=True)
     os.chown(tmp_path / "tree", -1, 65534)
     (tmp_path / "tree").chmod(0o2755)
@@ -262,6 +275,7 @@ def test_programs_that_admit_no_sampler_are_named(tmp_path: Path) -> None:
         (simulated, ["./all.sh"], "the simulator does not execute ./tree, which is set-uid or set-gid"),
         (kernel, ["./tree", "400"], "/tree is set-uid or set-gid: the dynamic linker ignores LD_PRELOAD for it"),
         (simulated, ["./my static tree", "400"], "/my static tree is linked statically"),
+        (simulated, ["./wide"], "does not know an instruction of the program, such as one of AVX-512"),
         (kernel, ["./ignores.sh"], "a process that the program started was killed (Segmentation fault)"),
         (kernel, ["./strict"], "If the program restricts its system calls (seccomp), the kernel ends it"),
     ):
