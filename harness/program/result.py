@@ -59,22 +59,7 @@ def check_outcome(spec: CampaignSpec, command: Command, outcome: ProcessOutcome,
             "with another program (exec) while the sampler's timer was running. Choose another signal with `signal`, "
             "or use `sampler: outside`"
         )
-    if refused := _REFUSED.search(last_stderr(folder)):
-        raise RunError(
-            f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
-            "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
-        )
-    if any(_FAILURE in log.read_bytes() for log in simulator_logs(folder)):
-        raise RunError(
-            "the simulator (valgrind) failed itself in a process of the run. It does not execute every program, such "
-            f"as those in Go: use `sampler: outside`, with counters that are not simulated. {last_stderr(folder)}"
-        )
-    if outcome.exit_code == KILLED + signal.SIGILL and any(map(complaints, simulator_logs(folder))):
-        raise RunError(
-            "the simulator (valgrind) does not know an instruction of the program, such as one of AVX-512. Compile the "
-            "program without `-march=native` (`-march=x86-64-v3` at most), or use counters that are not simulated "
-            f"(such as `perf::task-clock`). {last_stderr(folder)}"
-        )
+    _check_simulator(outcome, folder)
     if outcome.exit_code != expected.exit_code and _ASAN_REFUSES in last_stderr(folder):
         raise RunError(
             "the program is built with AddressSanitizer, which refuses the sampler's libraries (LD_PRELOAD) because "
@@ -176,6 +161,26 @@ def check_end(records: Records, ended_ns: int, setup: Setup, *, wrapped: bool) -
             f"the records end {missing_ns / 1e9:.2g} s before the program ends: the program replaced itself with "
             "another program (exec), or blocked the sampler's signal. Measure the other program directly, or use "
             "`sampler: outside`"
+        )
+
+
+def _check_simulator(outcome: ProcessOutcome, folder: Path) -> None:
+    """Raise RunError if valgrind could not execute the program."""
+    if refused := _REFUSED.search(last_stderr(folder)):
+        raise RunError(
+            f"the simulator does not execute {refused[1]}, which is set-uid or set-gid, or has capabilities: use "
+            "counters that are not simulated (such as `perf::task-clock`), or run a copy of it without these rights"
+        )
+    if any(_FAILURE in log.read_bytes() for log in simulator_logs(folder)):
+        raise RunError(
+            "the simulator (valgrind) failed itself in a process of the run. It does not execute every program, such "
+            f"as those in Go: use `sampler: outside`, with counters that are not simulated. {last_stderr(folder)}"
+        )
+    if outcome.exit_code == KILLED + signal.SIGILL and any(map(complaints, simulator_logs(folder))):
+        raise RunError(
+            "the simulator (valgrind) does not know an instruction of the program, such as one of AVX-512. Compile the "
+            "program without `-march=native` (`-march=x86-64-v3` at most), or use counters that are not simulated "
+            f"(such as `perf::task-clock`). {last_stderr(folder)}"
         )
 
 

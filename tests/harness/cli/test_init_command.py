@@ -67,10 +67,20 @@ def test_a_source_folder_that_can_be_run_as_it_is(tmp_path: Path) -> None:
         ({"meson.build": "project('x', 'c')\nexecutable('mine', 'a.c')\n"}, "CC={cc} CXX={cxx} meson", "out/mine"),
         ({"configure": "#!/bin/sh\n"}, "./configure CC={cc}", "src"),
         ({"Makefile": "all: one two\none: one.c\n\tcc\nclean:\n"}, "make CC={cc} CXX={cxx}", "one"),
+        (
+            {"Makefile": "P= tool\nall: o lib $(P)\no: a.o\nlib:\n\tcc -shared -o $@\n$(P): a.o\n\tcc -o $@ a.o\n"},
+            "make CC={cc} CXX={cxx}",
+            "tool",
+        ),
+        (
+            {"Makefile": ".PHONY: some src\nall: some\nsome: src\nsrc:\n\t$(MAKE) -C p $@\n\tcp p/src .\n"},
+            "make CC={cc} CXX={cxx}",
+            "src",
+        ),
         ({"a.c": "int main(void){return 0;}"}, "{cc} -O2 -g -o a a.c", "a"),
         ({"a.c": "", "b.cpp": ""}, "{cxx} -O2 -g -o src a.c b.cpp", "src"),
     ],
-    ids=["cmake", "meson", "configure", "make", "one file", "files"],
+    ids=["cmake", "meson", "configure", "make", "linked", "delegated", "one file", "files"],
 )
 def test_how_a_folder_is_built_is_guessed(tmp_path: Path, files: dict[str, str], build: str, run: str) -> None:
     (tmp_path / "src").mkdir()
@@ -80,6 +90,21 @@ def test_how_a_folder_is_built_is_guessed(tmp_path: Path, files: dict[str, str],
     assert spec.program.build is not None and spec.program.build.startswith(build)
     assert spec.program.run == f"{{build}}/{run}"
     assert (spec.name, _init(tmp_path, "--name", "mine", "src").name) == ("src", "mine")
+
+
+def test_the_functions_called_at_most_places_are_offered_and_none_of_tests(tmp_path: Path) -> None:
+    (tmp_path / "src" / "tests").mkdir(parents=True)
+    (tmp_path / "src" / "a.c").write_text(
+        "int rare(void) {\n return 1; }\nint often(int x) {\n return x; }\n"
+        "int main(void) {\n return often(1) + often(2) + rare(); }\n"
+    )
+    (tmp_path / "src" / "tests" / "t.c").write_text(
+        "int check(void) {\n return 0; }\nint all(void) {\n return check(); }\n"
+    )
+    _init(tmp_path, "src")
+    text = (tmp_path / "src.yaml").read_text()
+    assert 0 < text.index("{enter: often}") < text.index("{enter: rare}")
+    assert "check" not in text
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
