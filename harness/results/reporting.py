@@ -339,7 +339,8 @@ def _provenance(spec: CampaignSpec, manifest: Manifest) -> Mapping[str, Mapping[
             "result": f"exit code {expected['exit_code']}, {_described(expected['digest'])}",
             "untouched, unmeasured": (
                 f"{native['seconds']:.3f} s, {native['user_s']:.3f} s of CPU time, "
-                f"{native['max_rss_kib'] / 1024:.0f} MiB"
+                # The kernel counts the harness's own memory too: the program's process was a copy of it before exec.
+                f"at most {native['max_rss_kib'] / 1024:.0f} MiB of memory"
             ),
             "inputs": ", ".join(f"{name} ({size:,} bytes)" for name, size in manifest.required_fact("inputs").items())
             or "none",

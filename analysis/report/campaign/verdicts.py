@@ -237,9 +237,24 @@ def _check(check: CheckName, name: str, result: ConfigurationResult) -> Html:
 
 
 def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportContent | None = None) -> str:
-    """Return the campaign's result in one sentence; for compared set-ups, sentences on each."""
+    """Return the campaign's result: a sentence on correlations and one on totals that changed, or some on each set-up.
+
+    Without `content`, nothing is said on totals.
+    """
     if all_setups(results):
         return setups_sentence(results, content)
+    changed = [
+        result.configuration
+        for result in results
+        if content is not None
+        and any(change.verdict == "perturbed" for change in content.totals.get(result.configuration, ()))
+    ]
+    totals = f" Totals changed by more than the tolerance in {first_of(changed, _NAMED)}." if changed else ""
+    return f"{_correlations_sentence(results)}{totals}"
+
+
+def _correlations_sentence(results: Sequence[ConfigurationResult]) -> str:
+    """Return what measuring did to correlations, in one sentence."""
     if not results:
         return (
             "No verdict: there was nothing to check, or no configuration has enough finished runs. The "
@@ -256,7 +271,7 @@ def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportCon
     if names["perturbed"]:
         least = "at least " if names["shifted"] or names["undecided"] else ""
         lead = (
-            f"Measuring changed the program in {least}{len(names['perturbed'])} of "
+            f"Measuring changed how metrics move together in {least}{len(names['perturbed'])} of "
             f"{counted(len(results), 'configuration')}: {_are(names.pop('perturbed'), 'perturbed')}"
         )
     elif names["shifted"]:
@@ -264,11 +279,11 @@ def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportCon
         near = all(change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS for change in shifted)
         show = "more runs would probably show" if near else "these runs do not show"
         lead = (
-            f"No change beyond the tolerance was shown, but {_are(names.pop('shifted'), 'shifted')}: correlations "
-            f"changed, and {show} whether they changed by more than the tolerance"
+            "No correlation was shown to change by more than the tolerance, but "
+            f"{_are(names.pop('shifted'), 'shifted')}: correlations changed, and {show} whether by more"
         )
     else:
-        lead = f"No perturbation was shown, but {listing(names.pop('undecided'))} remained undecided"
+        lead = f"No correlation was shown to change, but {listing(names.pop('undecided'))} remained undecided"
     rest = [_are(names[verdict], verdict) for verdict in reversed(SEVERITY) if names.get(verdict)]
     return f"{lead}; {listing(rest)}." if rest else f"{lead}."
 

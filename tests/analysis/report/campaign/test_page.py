@@ -66,8 +66,8 @@ def document(html: str) -> Document:
 def test_the_answer_and_every_verdict_stand_in_plain_words(document: Document):
     text = "".join(document.text)
     assert (
-        "Measuring changed the program in at least 1 of 4 configurations: heavy is perturbed; anchor and light are"
-        in text
+        "Measuring changed how metrics move together in at least 1 of 4 configurations: heavy is perturbed; "
+        "anchor and light are" in text
     )
     assert "Worst: L1-data misses and mispredicted branches: ρ fell from" in text
     assert "Collect compares and moves in separate runs" in text

@@ -132,15 +132,15 @@ def test_campaign_sentence_names_every_configuration_once():
         result(change(0.33, "undecided"), verdict="undecided", name="medium"),
     ]
     assert verdicts.campaign_sentence(found) == (
-        "Measuring changed the program in at least 1 of 4 configurations: heavy is perturbed; "
+        "Measuring changed how metrics move together in at least 1 of 4 configurations: heavy is perturbed; "
         "anchor and light are unperturbed and medium is undecided."
     )
     assert verdicts.campaign_sentence(found[1:3]).startswith("All 2 configurations are unperturbed")
     assert verdicts.campaign_sentence(found[1:2]).startswith("anchor is unperturbed: measuring did not")
     assert verdicts.campaign_sentence(found[1:]) == (
-        "No perturbation was shown, but medium remained undecided; anchor and light are unperturbed."
+        "No correlation was shown to change, but medium remained undecided; anchor and light are unperturbed."
     )
-    assert verdicts.campaign_sentence(found[3:]) == "No perturbation was shown, but medium remained undecided."
+    assert verdicts.campaign_sentence(found[3:]) == "No correlation was shown to change, but medium remained undecided."
     assert (
         verdicts.campaign_sentence(found[:1])
         == "heavy is perturbed: measuring changed how the program's metrics move together."
@@ -152,19 +152,20 @@ def test_the_headline_promises_no_more_than_the_advice():
     near = result(change(0.33, "shifted", runs_to_decide=14), verdict="shifted", name="medium")
     far = result(change(0.33, "shifted", runs_to_decide=94), verdict="shifted", name="medium")
     assert verdicts.campaign_sentence([near]) == (
-        "No change beyond the tolerance was shown, but medium is shifted: correlations changed, and more runs would "
-        "probably show whether they changed by more than the tolerance."
+        "No correlation was shown to change by more than the tolerance, but medium is shifted: correlations changed, "
+        "and more runs would probably show whether by more."
     )
     assert verdicts.campaign_sentence([far, replace(near, configuration="heavy")]) == (
-        "No change beyond the tolerance was shown, but medium and heavy are shifted: correlations changed, and these "
-        "runs do not show whether they changed by more than the tolerance."
+        "No correlation was shown to change by more than the tolerance, but medium and heavy are shifted: correlations "
+        "changed, and these runs do not show whether by more."
     )
 
 
 def test_campaign_sentence_of_many_configurations_names_a_few():
     many = [result(change(0.38, "unperturbed"), verdict="unperturbed", name=f"fine-{number}") for number in range(16)]
     assert verdicts.campaign_sentence([result(change(0.2, "perturbed")), *many]) == (
-        "Measuring changed the program in 1 of 17 configurations: heavy is perturbed; 16 others are unperturbed."
+        "Measuring changed how metrics move together in 1 of 17 configurations: heavy is perturbed; 16 others are "
+        "unperturbed."
     )
     bad = [result(change(0.2, "perturbed"), name=f"bad-{number}") for number in range(8)]
     said = verdicts.campaign_sentence([*bad, *many])
@@ -228,6 +229,15 @@ def test_advice_for_the_undecided_says_how_many_runs():
 
 def test_advice_for_the_unperturbed_is_to_go_ahead():
     assert verdicts.advice(result(verdict="unperturbed"), content()) == ("Nothing: use the numbers of these runs.",)
+
+
+def test_the_headline_names_configurations_whose_totals_changed():
+    calls = result(change(0.38, "unperturbed"), verdict="unperturbed", name="calls")
+    runs = (("1", "2"), ("3", "4"))
+    changed = TotalChange("PAPI_BR_MSP", (1.0, 1.1), (1.0, 1.2), *runs, 0.07, 0.06, 0.08, verdict="perturbed")
+    said = verdicts.campaign_sentence([calls], replace(content(), totals={"calls": (changed,)}))
+    assert said.startswith("calls is unperturbed: measuring did not change how")
+    assert said.endswith(" Totals changed by more than the tolerance in calls.")
 
 
 def test_advice_for_unperturbed_correlations_names_totals_that_changed():
