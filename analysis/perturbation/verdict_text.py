@@ -229,8 +229,11 @@ _CHANGE_COLUMNS = (
         "software metric; across: like outer, with two metrics",
     ),
     Column("verdict"),
-    Column("ρ before", meaning="mean over the reference runs, or those of the same rounds if these are compared"),
-    Column("ρ here", meaning="mean over the configuration's runs"),
+    Column("ρ before", meaning="mean over the reference runs"),
+    Column(
+        "ρ here",
+        meaning="mean over the configuration's runs; within rounds, ρ before with the rounds' mean difference added",
+    ),
     Column("change"),
     Column(
         "interval",
@@ -421,15 +424,21 @@ def overhead_words(overhead: Overhead) -> list[tuple[str, str]]:
 
 
 def shown_levels(change: Change) -> tuple[float, float]:
-    """Return the mean ρ of the reference runs and of the checked runs that a change is the difference of.
+    """Return the mean ρ of the reference runs and that of the checked runs, of which a change is the difference.
 
-    Within rounds, that is of the reference runs of the same rounds.
+    Within rounds, the second is the mean of all reference runs with the mean difference of the rounds added, on
+    Fisher's scale (`compare_within_rounds`): reference runs of other rounds have no part in the difference.
     """
-    after = mean_rho(change.observed)
-    before = [mean_rho(change.reference)]
+    before, after = mean_rho(change.reference), [mean_rho(change.observed)]
     if change.partners:
-        before.append(mean_rho(change.reference[at] for at in change.partners))
-    return min(before, key=lambda level: abs(after - level - change.effect)), after
+        own = mean_rho(change.reference[at] for at in change.partners)
+        after.append(float(np.tanh(sum(map(_fisher, (before, after[0]))) - _fisher(own))))
+    return before, min(after, key=lambda level: abs(level - before - change.effect))
+
+
+def _fisher(rho: float) -> float:
+    # A correlation of exactly ±1 would be infinite; the bound changes only digits that pages do not show.
+    return float(np.arctanh(np.clip(rho, -0.999999, 0.999999)))
 
 
 def mean_rho(rhos: Iterable[float]) -> float:
@@ -438,6 +447,4 @@ def mean_rho(rhos: Iterable[float]) -> float:
     values = values[np.isfinite(values)]
     if not values.size:
         return float("nan")
-    # A correlation of exactly ±1 would be infinite on Fisher's scale; the bound changes only digits that pages do not
-    # show.
-    return float(np.tanh(np.mean(np.arctanh(np.clip(values, -0.999999, 0.999999)))))
+    return float(np.tanh(np.mean([_fisher(value) for value in values])))

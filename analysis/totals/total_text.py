@@ -24,6 +24,11 @@ def total_name(metric: str) -> str:
     return _TIME_NAMES.get(metric) or plain_name(metric)
 
 
+def name_of_total(change: TotalChange) -> str:
+    """Return the name of a compared total; of a gauge's mean, with that word."""
+    return f"mean {plain_name(change.metric)}" if change.mean else total_name(change.metric)
+
+
 def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "", *, benchmarks: bool = False) -> Table:
     """Return a table with one row for each total of a configuration: both means, change, interval and verdict.
 
@@ -58,7 +63,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "",
     rows: list[list[Cell | str]] = [
         [
             *([name] if named else []),
-            total_name(change.metric),
+            name_of_total(change),
             Cell(short_total(change.before, change.metric), key=change.before),
             Cell(short_total(change.after, change.metric), key=change.after),
             Cell("equal" if change.equal else percent(change.change), key=change.change),
@@ -75,7 +80,7 @@ def total_table(changes: Mapping[str, Sequence[TotalChange]], caption: str = "",
         else ""
     )
     in_rounds = [
-        total_name(change.metric) if len(changes) == 1 else f"{total_name(change.metric)} of {name}"
+        name_of_total(change) if len(changes) == 1 else f"{name_of_total(change)} of {name}"
         for name, total_changes in changes.items()
         for change in total_changes
         if change.equal_in_rounds
@@ -107,14 +112,14 @@ def totals_sentence(
     """
     moved = [change for change in changes if change.verdict in ("perturbed", "shifted")]
     parts = [_moved(change, len(changes), advice=advice) for change in moved]
-    equal = [total_name(change.metric) for change in changes if change.equal]
-    in_rounds = [total_name(change.metric) for change in changes if change.equal_in_rounds]
+    equal = [name_of_total(change) for change in changes if change.equal]
+    in_rounds = [name_of_total(change) for change in changes if change.equal_in_rounds]
     within = [
         change for change in changes if change.verdict == "unperturbed" and not (change.equal or change.equal_in_rounds)
     ]
     by_tolerance: dict[float, list[str]] = {}
     for change in within:
-        by_tolerance.setdefault(change.tolerance, []).append(total_name(change.metric))
+        by_tolerance.setdefault(change.tolerance, []).append(name_of_total(change))
     said = [f"{name} has {listing(parts)} than {reference}"] if parts else []
     if equal:
         said.append(f"{listing(equal)} {_are(equal)} exactly equal")
@@ -136,10 +141,10 @@ def totals_advice(name: str, changes: Sequence[TotalChange], reference: str, *, 
 
     `setup`: Whether the configuration is a different set-up of the program, as in `compare`.
     """
-    beyond = [total_name(change.metric) for change in changes if change.verdict == "perturbed"]
+    beyond = [name_of_total(change) for change in changes if change.verdict == "perturbed"]
     undecided_times = [change for change in changes if change.metric in TIMES and change.verdict == "undecided"]
     open_ = [
-        total_name(change.metric)
+        name_of_total(change)
         for change in changes
         if change.verdict in OPEN and change not in undecided_times  # as in `joint_verdict`
     ]
@@ -165,7 +170,7 @@ def _differs(names: Sequence[str]) -> str:
 
 def undecided_totals(changes: Sequence[TotalChange], *, advice: bool) -> Iterator[str]:
     """Yield the undecided totals: first those that runs can decide, with their number, then the others."""
-    runs = {total_name(change.metric): change.runs_to_decide for change in changes if change.verdict == "undecided"}
+    runs = {name_of_total(change): change.runs_to_decide for change in changes if change.verdict == "undecided"}
     near = {name: count for name, count in runs.items() if advice and count is not None and count <= MOST_RUNS}
     if near:
         on = " on each node" if any(change.nodes for change in changes) else ""
@@ -183,9 +188,10 @@ def _are(names: Sequence[str]) -> str:
 def _moved(change: TotalChange, family: int, *, advice: bool) -> str:
     """Return one change as words that follow "has": `2.1 % more instructions (2.0 to 2.2)`."""
     size, ends = abs(change.change), sorted((abs(change.low), abs(change.high)))
-    less = "less" if change.metric in TIMES else "fewer"
+    less = "less" if change.metric in TIMES or change.mean else "fewer"
+    digits = 3 if size >= 1 else 2
     more = "more" if change.change > 0 else less
-    low, high = (number(100 * end, 2) for end in ends)
+    low, high = (number(100 * end, digits) for end in ends)
     inside = [] if low == high else [f"{low} to {high}"]
     if change.verdict == "shifted":
         is_beyond = change.low > change.tolerance or math.log1p(change.high) < -math.log1p(change.tolerance)
@@ -194,7 +200,7 @@ def _moved(change: TotalChange, family: int, *, advice: bool) -> str:
         if advice and change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS:
             inside.append(f"{change.runs_to_decide} runs per configuration would probably decide")
     span = f" ({'; '.join(inside)})" if inside else ""
-    return f"{number(100 * size, 2)} % {more} {total_name(change.metric)}{span}"
+    return f"{number(100 * size, digits)} % {more} {name_of_total(change)}{span}"
 
 
 def short_total(value: float, metric: str) -> str:

@@ -1,4 +1,4 @@
-"""Verdicts on totals: did a metric's total over a run change, and by more than a tolerance?"""
+"""Verdicts on totals: did a metric's total over a run, or a gauge's mean, change by more than a tolerance?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEWEST = 2
 
 @dataclass(frozen=True)
 class TotalChange:
-    """Change of one metric's total over a run between reference runs and checked runs.
+    """Change of one metric's total over a run, or of a gauge's mean, between reference runs and checked runs.
 
     Attributes
     ----------
@@ -85,6 +85,8 @@ class TotalChange:
     partners : tuple of int
         For each value of `observed`, the index in `reference` of the run of the same round; empty if runs are not
         compared within rounds.
+    mean : bool
+        Whether the metric is a gauge, whose mean over the time of a run is compared in place of its total.
     """
 
     metric: str
@@ -113,6 +115,7 @@ class TotalChange:
     equal_in_rounds: bool = False
     nodes: tuple[TotalChange, ...] = ()
     partners: tuple[int, ...] = ()
+    mean: bool = False
 
     @property
     def before(self) -> float:
@@ -226,6 +229,7 @@ def compare_runs(
             simulated=metric in simulated,
             level=1 - 2 * alpha,
             partners=tuple(partners.tolist()) if partners is not None and compared.within[at] else (),
+            mean=_is_gauge(reference[0], metric),
         )
         for at, metric in enumerate(known)
     ]
@@ -326,14 +330,22 @@ def _by_side(change: TotalChange) -> Sequence[tuple[float, float]]:
 
 
 def total_of(trace: Trace, metric: str) -> float | None:
-    """Return the total of a metric over a run, or a time of the run; None if the run lacks it."""
+    """Return the total of a metric over a run, a gauge's mean, or a time of the run; None if the run lacks it."""
     if metric in TIMES:
         value = trace.attributes.get(metric)
         return None if value is None else float(value)
     if metric not in trace.metrics:
         return None
+    if _is_gauge(trace, metric):
+        values, lengths = trace[metric].astype(np.float64), (trace.end_ns - trace.begin_ns).astype(np.float64)
+        known = ~np.isnan(values)
+        return float(np.average(values[known], weights=lengths[known])) if known.any() else None
     total = float(trace[metric].sum())
     return _whole_run(trace, metric) if trace.metrics[metric].scaled and math.isnan(total) else total
+
+
+def _is_gauge(trace: Trace, metric: str) -> bool:
+    return metric in trace.metrics and trace.metrics[metric].semantics == "gauge"
 
 
 def _whole_run(trace: Trace, metric: str) -> float:
@@ -407,4 +419,6 @@ def _deviation(change: TotalChange) -> float:
 def _without_ratio(change: TotalChange) -> TotalChange:
     """Return the change without a ratio, for a total that is 0 in some runs but not in all."""
     why = "the total is 0 in some runs, so no relative change can be computed"
+    if change.mean:
+        why = "the mean is 0 or less in some runs, so no relative change can be computed"
     return replace(change, change=math.nan, low=-1.0, high=math.inf, p=1.0, p_beyond=1.0, note=why)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import yaml
@@ -59,8 +59,14 @@ def import_campaign(
     baseline: str | None = None,
     align_on: Sequence[str] = (),
     command: str = "",
+    tolerance: float | None = None,
+    totals: Mapping[str, float] | None = None,
+    after: Literal["start", "steady"] = "start",
 ) -> Imported:
-    """Import traces of another tool as a campaign, atomically, into a new or empty folder."""
+    """Import traces of another tool as a campaign, atomically, into a new or empty folder.
+
+    `tolerance`, `totals` and `after` are as in `analysis` and `measure` of a spec.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is a file" if not folder.is_dir() else "is not empty"
         raise SpecError(f"{folder} {what}: choose a new folder for the campaign")
@@ -82,7 +88,10 @@ def import_campaign(
         align_on=_chosen_to_align(align_on, metrics),
         interval_ns=int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces]))),
         command=command,
-        notes=(*renamed, *notes, *_notes_of(traces), *_notes_on_runs(ordered)),
+        tolerance=tolerance,
+        totals=_known_totals(totals or {}, metrics),
+        after=after,
+        notes=(*renamed, *notes, *_notes_of(traces), *_notes_on_runs(ordered), *_notes_on_order(ordered)),
     )
     _write(folder, imported, ordered)
     return imported
@@ -176,6 +185,55 @@ def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple
     best = next((name for name in _ALIGNED_ON if name in metrics), None)
     counts = (name for name, kind in metrics.items() if kind in ("hardware", "simulated"))
     return (best or next(counts, next(iter(metrics))),)
+
+
+def _notes_on_order(runs_of: Mapping[str, list[Trace]]) -> Iterator[str]:
+    """Yield what a comparison with the baseline cannot exclude; nothing on runs that overlap in time with its runs."""
+    (_, baseline), *others = runs_of.items()
+    yield from dict.fromkeys(
+        note for name, runs in others if not _overlap(baseline, runs) for note in doubts_on_sides(baseline, runs, name)
+    )
+
+
+def doubts_on_sides(baseline: Sequence[Trace], checked: Sequence[Trace], role: str) -> list[str]:
+    """Return what the comparison of two recordings cannot exclude: drift between them, and another host."""
+    looks_like = (
+        "drift of the host from one to the other (clock rate, temperature, other load) looks like a change, and the "
+        "confidence intervals do not cover it. `unperturbed compare -- A -- B` runs both sides in turn."
+    )
+    first, second = _span(baseline), _span(checked)
+    if first is None or second is None:
+        how = "The files do not show when each run took place. If the sides were recorded one after the other,"
+    elif _overlap(baseline, checked):
+        how = "The recordings of the sides overlap in time. Unless they took turns,"
+    else:
+        when = f"the baseline from {' to '.join(first)}, {role} from {' to '.join(second)}"
+        how = f"The sides were recorded one after the other ({when}):"
+    hosts = [sorted({str(trace.attributes.get("host") or "") for trace in side}) for side in (baseline, checked)]
+    other = (
+        f"The baseline was recorded on {listing(hosts[0])}, and {role} on {listing(hosts[1])}: the changes include the "
+        "difference between the hosts."
+    )
+    return [f"{how} {looks_like}", *([other] if hosts[0] != hosts[1] and all(map(all, hosts)) else [])]
+
+
+def _overlap(baseline: Sequence[Trace], checked: Sequence[Trace]) -> bool:
+    first, second = _span(baseline), _span(checked)
+    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
+
+
+def _span(traces: Sequence[Trace]) -> tuple[str, str] | None:
+    """Return the first and the last time at which a run began; None unless all runs have one."""
+    times = [str(trace.attributes.get("started") or "")[:19].replace("T", " ") for trace in traces]
+    return (min(times), max(times)) if all(times) else None
+
+
+def _known_totals(totals: Mapping[str, float], metrics: Mapping[str, Kind]) -> dict[str, float]:
+    for name in totals:
+        if name not in ("default", "time", *metrics):
+            known = did_you_mean(name, metrics, limit=1) or f"use {listing(metrics, 'or')}"
+            raise SpecError(f"--tolerance {name}: not all runs have this metric; {known}")
+    return dict(totals)
 
 
 def _notes_of(traces: Sequence[Trace]) -> list[str]:

@@ -313,15 +313,24 @@ def never_computed(spec: CampaignSpec, passes: Passes) -> str:
         return ""
     held = [{metric.name for metric in item.metrics} for item in passes.passes]
     counted = frozenset().union(*held)
-    lines = []
-    for name, expression in spec.measure.derived.items():
-        needed = counted.intersection(expression.names)
-        if needed and not any(needed <= names for names in held):
-            lines.append(
-                f"{name} will have no values: no run counts all {len(needed)} hardware metrics in its expression"
-            )
-    advice = "; with `multiplex: true`, metrics can take turns on the counters"
-    return "; ".join(lines) + (advice if lines and not spec.measure.multiplex else "")
+    apart = {name: counted.intersection(expression.names) for name, expression in spec.measure.derived.items()}
+    apart = {name: needed for name, needed in apart.items() if needed and not any(needed <= names for names in held)}
+    if not apart:
+        return ""
+    pass_of = {metric.name: item for item in reversed(passes.passes) for metric in item.metrics}
+    conflicts = {name: _conflict({metric: pass_of[metric] for metric in needed}) for name, needed in apart.items()}
+    said = "; ".join(
+        f"{name} will have no values: no run counts all {len(needed)} hardware metrics in its expression"
+        + (f", because {conflicts[name]}" if conflicts[name] else "")
+        for name, needed in apart.items()
+    )
+    free = {name: needed for name, needed in apart.items() if not conflicts[name]}
+    if spec.measure.multiplex or not free:
+        return said
+    if max(map(len, free.values())) > max(map(len, held)):
+        return f"{said}; with `multiplex: true`, metrics can take turns on the counters"
+    lists = ", ".join(f"[{', '.join(sorted(needed))}]" for needed in free.values())
+    return f"{said}; with `together: [{lists}]` under `analysis`, one pass counts the metrics of each list"
 
 
 def never_together(spec: CampaignSpec, passes: Passes) -> str:
@@ -342,14 +351,21 @@ def never_together(spec: CampaignSpec, passes: Passes) -> str:
 _PAIRS_NAMED = 6
 
 
-def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
-    """Return why no run counts these metrics together, and what to do."""
+def _conflict(pass_of: Mapping[str, Pass]) -> str:
+    """Return why no run could count these metrics together, whatever the number of counters; empty if one could."""
     sources = sorted({item.source for item in pass_of.values()})
     if len(sources) > 1:
         return f"{' and '.join(sources)} count them: choose metrics of one source"
-    simulated = sources == ["simulated"]
-    if simulated and any(map(needs_page_cache, pass_of)) and not all(map(fits_page_cache, pass_of)):
+    if sources == ["simulated"] and any(map(needs_page_cache, pass_of)) and not all(map(fits_page_cache, pass_of)):
         return "they need two simulated data caches, one with lines of a page: count them on a processor"
+    return ""
+
+
+def _apart(spec: CampaignSpec, pass_of: Mapping[str, Pass]) -> str:
+    """Return why no run counts these metrics together, and what to do."""
+    if conflict := _conflict(pass_of):
+        return conflict
+    simulated = any(item.source == "simulated" for item in pass_of.values())
     limits = spec.measure.simulator.limits
     free = limits.fixed if simulated and limits is not None else ()
     shared = ", ".join(name for name in shared_metrics(spec) if name not in (*pass_of, *free))

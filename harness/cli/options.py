@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unperturbed.common.extras import load_library
 from unperturbed.errors import SpecError
@@ -24,6 +25,45 @@ def add_fail_on(parser: argparse.ArgumentParser) -> None:
         help="exit with 4 on this verdict on correlations, or a more serious one (default: the spec's "
         "`analysis.fail_on`, which also has a key for totals, else perturbed)",
     )
+
+
+def add_judging_of_imports(add: Callable[..., Any]) -> None:
+    """Add `--tolerance` and `--after`, which a spec sets for campaigns that have one.
+
+    `add`: The method `add_argument` of a parser or of a group.
+    """
+    add(
+        "--tolerance",
+        action="append",
+        default=[],
+        metavar="SIZE",
+        help="largest change that counts as none: of totals and means (`3 %%`; default: 2 %% for times, 1 %% for "
+        "others), of one of them (`NAME=3 %%`), or of a correlation (`0.2`; default: 0.1); repeatable",
+    )
+    add(
+        "--after",
+        choices=("start", "steady"),
+        default="start",
+        help="steady: judge correlations of the intervals after the warm-up only (default: start, all intervals)",
+    )
+
+
+def parse_tolerances(given: Sequence[str]) -> tuple[float | None, dict[str, float]]:
+    """Return the tolerance of correlations, None if not given, and those of totals by metric."""
+    from unperturbed.harness.spec.quantities import parse_percent
+
+    correlations, totals = None, dict[str, float]()
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        if not equals and re.fullmatch(r"0?\.\d+|0", text.strip()):
+            correlations = float(text)
+            continue
+        try:
+            share = parse_percent(size.strip())
+        except ValueError as error:
+            raise SpecError(f"--tolerance {text}: {error}, or a number below 1 for correlations") from None
+        totals |= {name: share} if name else {"default": share, "time": share}
+    return correlations, totals
 
 
 def add_no_check(parser: argparse.ArgumentParser) -> None:

@@ -278,7 +278,7 @@ def _open_changes(spec: CampaignSpec, checked: CampaignVerdicts) -> tuple[_Neede
     """Return the runs that open correlations, totals and times need, by what the output's sentences name."""
     from unperturbed.analysis.perturbation import OPEN
     from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
-    from unperturbed.analysis.totals.total_text import total_name
+    from unperturbed.analysis.totals.total_text import name_of_total
     from unperturbed.analysis.totals.verdict import TIMES
 
     correlations: dict[str, float] = {}
@@ -300,7 +300,7 @@ def _open_changes(spec: CampaignSpec, checked: CampaignVerdicts) -> tuple[_Neede
         for change in checked.totals[name]:
             if change.verdict in OPEN:
                 kind = times if change.metric in TIMES else totals
-                kind[f"{total_name(change.metric)} of {name}"] = change.runs_to_decide or math.inf
+                kind[f"{name_of_total(change)} of {name}"] = change.runs_to_decide or math.inf
     return correlations, totals, times
 
 

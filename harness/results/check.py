@@ -631,7 +631,10 @@ def _unchecked(
     )
 
 
-def align_on(spec: CampaignSpec, trace: Trace) -> tuple[str, ...]:
-    """Return the metrics of `align_on` that this pass has; if it has none of them, all its hardware metrics."""
-    asked = tuple(name for name in spec.analysis.align_on if name in trace.metrics)
-    return asked or tuple(name for name in spec.measure.hardware if name in trace.metrics)
+def align_on(spec: CampaignSpec, *traces: Trace) -> tuple[str, ...]:
+    """Return the metrics of `align_on` that all traces have; if there are none, all hardware metrics that they have."""
+    asked, hardware = (
+        tuple(name for name in names if all(name in trace.metrics for trace in traces))
+        for names in (spec.analysis.align_on, spec.measure.hardware)
+    )
+    return asked or hardware

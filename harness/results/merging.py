@@ -73,7 +73,8 @@ def merge_campaign(
     if not traces:
         raise DataError(f"{folder}: nothing to merge, because no run of this campaign has a trace")
     anchor = spec.analysis.anchor if ANCHOR in {trace.attributes["configuration"] for trace in traces} else None
-    merged = merge(traces, on=align_on(spec, traces[0]), anchor=anchor, budget=budget)
+    on = align_on(spec, *traces)
+    merged = merge(traces, on=on, anchor=anchor, budget=budget)
     merged.trace.attributes["merged"]["rejected"] = list(rejected)
     open_ones = sorted(given & {verdict.configuration for verdict in checked.verdicts if verdict.verdict in OPEN})
     perturbed = [verdict.configuration for verdict in checked.verdicts if verdict.verdict == "perturbed"]
@@ -83,6 +84,8 @@ def merge_campaign(
         if rejected
         else []
     )
+    if lacking := [name for name in spec.analysis.align_on if name not in on]:
+        notes.append(f"Not every pass counts {listing(lacking)}, so the runs are aligned on {listing(on)}.")
     if doubtful:
         notes.append(f"Not shown to match the baseline: {_largest_changes(doubtful, changes, _is_open)}.")
     notes += [
@@ -130,9 +133,9 @@ def _across_passes(spec: CampaignSpec, checked: CampaignVerdicts, anchor: str | 
     metrics = {pass_name: hardware_metrics(spec, each) for pass_name, each in runs.items()}
     met = {frozenset(pair) for names in metrics.values() for pair in product(names, names)}
     for (first, one), (second, other) in combinations(runs.items(), 2):
-        on = align_on(spec, one[0])
+        on = align_on(spec, one[0], other[0])
         apart = [pair for pair in product(metrics[first], metrics[second]) if _are_apart(pair, one[0], other[0], met)]
-        if not apart or min(len(one), len(other)) < _FEWEST or any(metric not in other[0] for metric in on):
+        if not apart or min(len(one), len(other)) < _FEWEST or not on:
             continue
         sides = [list(dict.fromkeys(pair[side] for pair in apart)) for side in (0, 1)]
         for pair in correlate_across_passes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from unperturbed.analysis.totals.verdict import TIMES, TotalChange, compare_runs, decide_totals
+from unperturbed.analysis.totals.verdict import TIMES, TotalChange, compare_runs, decide_totals, total_of
 from unperturbed.collectors.data import Trace
 from unperturbed.harness.campaign.plan import judged_configurations
 from unperturbed.harness.results.recorded import Traces
@@ -38,13 +38,20 @@ def check_totals_of(spec: CampaignSpec, traces: Traces) -> Mapping[str, tuple[To
 
 
 def totals_to_check(spec: CampaignSpec, baseline: Sequence[Trace]) -> list[str]:
-    """Return a pass's metrics that have meaningful totals (counters), and the times."""
+    """Return a pass's metrics that have meaningful totals, and the times; of an import, also gauges for their means.
+
+    A gauge whose mean is 0 or less in some run of the baseline has no relative change, and is left out.
+    """
     if not baseline:
         return []
     described = baseline[0].metrics
-    wanted = spec.imported.metrics if spec.imported is not None else (*_FIRST, *spec.measure.hardware)
-    known = [name for name in dict.fromkeys(wanted) if name in described and described[name].semantics == "counter"]
-    return [*known, *TIMES]
+    if spec.imported is not None:
+        gauges = [name for name, metric in described.items() if metric.semantics == "gauge"]
+        means = {name: [total_of(trace, name) for trace in baseline] for name in gauges}
+        unusable = {name for name, values in means.items() if not all(value and value > 0 for value in values)}
+        return [*(name for name in spec.imported.metrics if name in described and name not in unusable), *TIMES]
+    wanted = dict.fromkeys((*_FIRST, *spec.measure.hardware))
+    return [*(name for name in wanted if name in described and described[name].semantics == "counter"), *TIMES]
 
 
 def unequal_loads(spec: CampaignSpec, traces: Sequence[Trace]) -> Iterator[str]:

@@ -83,7 +83,8 @@ def _found(spec: CampaignSpec, baseline: Starts) -> Iterator[str]:
     if baseline.warm_up < _USUAL * len(baseline.runs):
         return
     share = baseline.longest / max(start.intervals for start in baseline.runs)
-    advice = "" if spec.imported is not None else "; `after: steady` under `measure` leaves the start out"
+    how = "`after: steady` under `measure`" if spec.imported is None else "`unperturbed import` with `--after steady`"
+    advice = f"; {how} leaves the start out"
     if share > _WARM_UP:
         advice = ": so long a start is probably a phase of the program, and no warm-up"
     yield (

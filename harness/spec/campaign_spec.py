@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -214,6 +214,10 @@ class Imported:
     interval_ns: int  # Usual length of an interval
     command: str = ""  # The command line; empty for a call of the library
     notes: tuple[str, ...] = ()  # Notes on omitted data, one sentence each
+    # tolerance, totals, after: As in a spec; None and empty for the defaults
+    tolerance: float | None = None
+    totals: Mapping[str, float] = field(default_factory=dict)
+    after: Literal["start", "steady"] = "start"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON types, with the order preserved."""
@@ -234,13 +238,16 @@ def imported_spec(imported: Imported, path: Path, text: str) -> CampaignSpec:
         interval=Interval(nanoseconds=imported.interval_ns),
         hardware=tuple(name for name, kind in imported.metrics.items() if kind not in ("os", "software")),
         os=tuple(name for name, kind in imported.metrics.items() if kind in ("os", "software")),
+        after=imported.after,
     )
+    analysis = Analysis.model_construct(align_on=imported.align_on, totals=MappingProxyType(dict(imported.totals)))
+    tolerance = {"tolerance": imported.tolerance}
     spec = CampaignSpec.model_construct(
         name=imported.name,
         program=Program.model_construct(run=f"imported from {imported.title}", result="any"),
         measure=measure,
         campaign=Design.model_construct(baseline_runs=baseline, runs=min(others, default=baseline), order="sequential"),
-        analysis=Analysis.model_construct(align_on=imported.align_on),
+        analysis=analysis if imported.tolerance is None else analysis.model_copy(update=tolerance),
         parameters=MappingProxyType({}),
         programs=MappingProxyType({}),
     )

@@ -24,6 +24,7 @@ from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result
 from unperturbed.common.wording import counted, first_of, listing
 from unperturbed.errors import DataError
+from unperturbed.harness.campaign.importing import doubts_on_sides
 
 if TYPE_CHECKING:
     import polars as pl
@@ -143,7 +144,7 @@ def compare_benchmarks(
         for name, changes in compared:
             key = name if len(checked) == 1 else f"{role}: {name}"
             totals[key] = tuple(next(decided) for _ in changes)
-        notes += [*pairs.notes(), *_doubts(baseline, group, role)]
+        notes += [*pairs.notes(), *doubts_on_sides(baseline, group, role)]
     notes += _notes_of_files([*baseline, *(trace for group in checked for trace in group)])
     return BenchmarkVerdicts(title, alpha, MappingProxyType(totals), tuple(dict.fromkeys(notes)))
 
@@ -290,34 +291,6 @@ def _mean_run(runs: Sequence[Trace]) -> Trace:
         columns=MappingProxyType({name: np.array([value]) for name, value in means.items()}),
         attributes={**first.attributes, **{name: means[name] for name in TIMES if name in means}},
     )
-
-
-def _doubts(baseline: Sequence[Trace], checked: Sequence[Trace], role: str) -> list[str]:
-    """Return what the comparison of two recordings cannot exclude: drift between them, and another host."""
-    looks_like = (
-        "drift of the host from one to the other (clock rate, temperature, other load) looks like a change, and is not "
-        "part of the intervals. `unperturbed compare -- A -- B` runs both sides in turn."
-    )
-    first, second = _span(baseline), _span(checked)
-    if first is None or second is None:
-        how = "The files do not show when each run took place. If the sides were recorded one after the other,"
-    elif first[0] <= second[1] and second[0] <= first[1]:
-        how = "The recordings of the sides overlap in time. Unless they took turns,"
-    else:
-        when = f"the baseline from {' to '.join(first)}, {role} from {' to '.join(second)}"
-        how = f"The sides were recorded one after the other ({when}):"
-    hosts = [sorted({str(trace.attributes.get("host") or "") for trace in side}) for side in (baseline, checked)]
-    other = (
-        f"The baseline was recorded on {listing(hosts[0])}, and {role} on {listing(hosts[1])}: the changes include the "
-        "difference between the hosts."
-    )
-    return [f"{how} {looks_like}", *([other] if hosts[0] != hosts[1] and all(map(all, hosts)) else [])]
-
-
-def _span(traces: Sequence[Trace]) -> tuple[str, str] | None:
-    """Return the first and the last time at which a run began; None unless all runs have one."""
-    times = [str(trace.attributes.get("started") or "")[:19].replace("T", " ") for trace in traces]
-    return (min(times), max(times)) if all(times) else None
 
 
 def _notes_of_files(traces: Sequence[Trace]) -> list[str]:

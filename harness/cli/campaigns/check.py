@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import SpecError
-from unperturbed.harness.cli.options import add_fail_on, add_jobs, format_options, judging
+from unperturbed.harness.cli.options import (
+    add_fail_on,
+    add_jobs,
+    add_judging_of_imports,
+    format_options,
+    judging,
+    parse_tolerances,
+)
 from unperturbed.harness.cli.paths import CAMPAIGN_OR_SPEC, campaign_folder, is_on_nodes, open_page
 from unperturbed.harness.cli.warming import warm_once
 
@@ -58,12 +65,7 @@ class Command:
             help="an option of the format, such as time=COLUMN; for totals also baseline=NAME and checked=NAME, to "
             "compare two benchmarks of different names",
         )
-        imported.add_argument(
-            "--tolerance",
-            metavar="PERCENT",
-            help="for totals of whole runs: the largest relative change that counts as none, such as `3 %%` (default: "
-            "2 %% for times, 1 %% for others)",
-        )
+        add_judging_of_imports(imported.add_argument)
         imported.add_argument(
             "-o",
             "--out",
@@ -100,8 +102,11 @@ class Command:
 
         if arguments.format is not None or arguments.baseline or arguments.checked:
             return _check_imported(arguments)
-        if arguments.tolerance is not None or arguments.out is not None:
-            raise SpecError("--tolerance and --out are for totals that other tools recorded, with --from FORMAT")
+        if arguments.tolerance or arguments.out is not None or arguments.after != "start":
+            raise SpecError(
+                "--tolerance, --after and --out are for runs that other tools recorded, with --from FORMAT. A "
+                "campaign's spec sets its tolerances; for an imported campaign, give them to `unperturbed import`"
+            )
         if arguments.campaign is None:
             raise SpecError(
                 "missing arguments: give a campaign's folder or spec, or --from FORMAT --baseline FILES --checked FILES"
@@ -174,18 +179,27 @@ def _check_imported(arguments: argparse.Namespace) -> int:
         )
     if find_format(arguments.format).whole_runs:
         return _check_benchmarks(arguments)
-    if arguments.tolerance is not None or arguments.out is not None:
+    if arguments.out is not None:
         raise SpecError(
-            f"--tolerance and --out are for totals of whole runs, and {arguments.format} has intervals: to set "
-            "tolerances or keep a report, use `unperturbed import`"
+            f"--out is for totals of whole runs, and {arguments.format} has intervals: to keep a report, use "
+            "`unperturbed import`"
         )
+    tolerance, totals = parse_tolerances(arguments.tolerance)
     warm_once("alignment")
     several = len(arguments.checked) > 1
     groups = [Group("baseline", arguments.baseline)]
     groups += [Group(f"checked-{at}" if several else "checked", files) for at, files in enumerate(arguments.checked, 1)]
     with scratch_folder("check") as place:
         folder = place / arguments.format
-        import_campaign(arguments.format, groups, folder, options=format_options(arguments.option))
+        import_campaign(
+            arguments.format,
+            groups,
+            folder,
+            options=format_options(arguments.option),
+            tolerance=tolerance,
+            totals=totals,
+            after=arguments.after,
+        )
         spec = recorded_campaign(folder)
         judgement = _judge(folder, spec, arguments, write=False)
     return show_judgement(spec, judgement, None, as_json=arguments.json, fail_on=arguments.fail_on)
@@ -195,25 +209,21 @@ def _check_benchmarks(arguments: argparse.Namespace) -> int:
     """Judge the totals of whole runs that another harness recorded."""
     from unperturbed.collectors.imports import find_format, read_traces
     from unperturbed.harness.cli.verdicts import show_benchmarks
-    from unperturbed.harness.spec.quantities import parse_percent
     from unperturbed.harness.studies.benchmarks import compare_benchmarks, of_benchmark, require_files_once
 
     for name, given in (
         ("--method paper", arguments.method != "runs"),
         ("--across", arguments.across),
         ("--without", arguments.without),
+        ("--after steady", arguments.after != "start"),
     ):
         if given:
             raise SpecError(f"{name} works on intervals, and {arguments.format} has totals of whole runs: leave it out")
     options = format_options(arguments.option)
     chosen = {role: options.pop(role) for role in ("baseline", "checked") if role in options}
-    tolerances = {}
-    if arguments.tolerance is not None:
-        try:
-            tolerance = parse_percent(arguments.tolerance)
-        except ValueError as error:
-            raise SpecError(f"--tolerance: {error}") from None
-        tolerances = {"default": tolerance, "time": tolerance}
+    of_correlations, tolerances = parse_tolerances(arguments.tolerance)
+    if of_correlations is not None:
+        raise SpecError(f"--tolerance {of_correlations:g}: totals need a percentage, such as `5 %`")
     sides = [read_traces(files, arguments.format, **options) for files in (arguments.baseline, *arguments.checked)]
     require_files_once(sides, several_names=len(chosen) == 2)
     roles = ("baseline", *["checked"] * len(arguments.checked))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from unperturbed.common.wording import listing
 from unperturbed.errors import DataError, SpecError
-from unperturbed.harness.cli.options import format_options
+from unperturbed.harness.cli.options import add_judging_of_imports, format_options, parse_tolerances
 from unperturbed.harness.cli.parser import as_given
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Command:
         format_with_intervals(name)
         if arguments.out is None:
             raise SpecError("the folder of the new campaign is missing: give -o CAMPAIGN")
+        tolerance, totals = parse_tolerances(arguments.tolerance)
         made = import_campaign(
             name,
             groups,
@@ -76,6 +77,9 @@ class Command:
             baseline=arguments.baseline,
             align_on=[name.strip() for name in (arguments.align_on or "").split(",") if name.strip()],
             command=shlex.join(["unperturbed", "import", name, *words]),
+            tolerance=tolerance,
+            totals=totals,
+            after=arguments.after,
         )
         if not arguments.quiet:
             for note in (*([f"the format is {name}"] if name != arguments.format else []), *made.notes):
@@ -103,6 +107,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="an option of the format, such as time=COLUMN; also accepted among the files, without --option",
     )
     add("--align-on", metavar="METRICS", help="comma-separated metrics to align runs on")
+    add_judging_of_imports(add)
 
 
 def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -126,6 +131,9 @@ def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
     return found.name, [name, *words]
 
 
+_WITH_VALUES = ("-o", "--out", "--baseline", "--option", "--align-on", "--tolerance", "--after")
+
+
 def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
     """Split the words into options and groups of files; `--as NAME` ends each group."""
     from unperturbed.harness.campaign.importing import Group
@@ -145,7 +153,7 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":
-            takes_value = word in ("-o", "--out", "--baseline", "--option", "--align-on") and left
+            takes_value = word in _WITH_VALUES and left
             options.append(f"{word}={left.pop(0)}" if takes_value else word)
         elif re.match(r"[a-z_]+=", word) and not Path(word).exists():
             options += ["--option", word]

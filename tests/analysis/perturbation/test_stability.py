@@ -159,6 +159,8 @@ def test_drift_is_told_in_the_order_in_which_runs_were_made():
     assert found.drift[0].first < 0.35 < 0.55 < found.drift[0].last
     assert fisher(found.drift[0].last) > fisher(found.drift[0].first)
     assert found.sentences()[0].startswith("The baseline drifts: ρ of H0 and H1 changes from 0.")
+    assert found.sentences()[0].endswith("Check what changed on the host during the campaign.")
+    assert "do not depend on the host's load" in replace(found, repeatable=True).sentences()[0]
 
 
 @pytest.mark.parametrize(

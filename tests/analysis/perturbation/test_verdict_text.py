@@ -11,6 +11,7 @@ import pytest
 
 from tests.analysis import simulate
 from unperturbed.analysis.perturbation import Baseline, Verdict, verdict_table
+from unperturbed.analysis.perturbation.rounds import compare_within_rounds
 from unperturbed.analysis.perturbation.verdict_text import decisive_change, mean_rho, shown_levels
 
 
@@ -79,12 +80,17 @@ def test_a_milder_verdict_than_the_interval_by_itself_is_explained(verdict: Verd
     assert f", from {before:.3f} to {after:.3f}; " in decisive_change(shifted)
 
 
-def test_levels_are_of_the_runs_that_the_change_is_the_difference_of(verdict: Verdict) -> None:
-    """Rounds without a checked run have other correlations: they are no part of a change within rounds."""
-    change = replace(
-        verdict.changes[0], reference=(0.1, 0.1, 0.7, 0.9), observed=(0.3, 0.3), partners=(0, 1), effect=0.2
-    )
-    assert shown_levels(change) == pytest.approx((0.1, 0.3))
-    independent = replace(change, effect=mean_rho(change.observed) - mean_rho(change.reference))
-    assert shown_levels(independent) == pytest.approx((mean_rho(change.reference), 0.3))
+def test_the_difference_of_the_levels_is_the_change(verdict: Verdict) -> None:
+    """Rounds without a checked run move the reference's mean, and are no part of a difference within rounds."""
+    reference, observed, partners = (0.1, 0.1, 0.7, 0.9), (0.3, 0.32), (0, 1)
+    columns = (np.array([side]).T for side in (reference, observed))
+    within = compare_within_rounds(*columns, np.array(partners), alpha=0.05)
+    effect = float(within.effect[0])
+    change = replace(verdict.changes[0], reference=reference, observed=observed, partners=partners, effect=effect)
+    before, after = shown_levels(change)
+    assert before == pytest.approx(mean_rho(reference))
+    assert after - before == pytest.approx(effect, abs=5e-4)
+    assert after - before != pytest.approx(mean_rho(observed) - before, abs=0.1)
+    independent = replace(change, effect=mean_rho(observed) - mean_rho(reference))
+    assert shown_levels(independent) == pytest.approx((mean_rho(reference), mean_rho(observed)))
     assert shown_levels(replace(independent, partners=())) == shown_levels(independent)

@@ -95,6 +95,22 @@ def test_passes_count_all_the_time(campaigns: dict[str, Path]) -> None:
         assert abs(total - whole[name].sum()) <= 0.01 * whole[name].sum() + 10
 
 
+def test_passes_are_merged_though_one_lacks_the_metric_that_runs_are_aligned_on(tmp_path: Path) -> None:
+    """The pass with a cache of pages counts no cycles, so it has no IPC."""
+    changes = {
+        "measure__hardware": ["PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_TLB_DM"],
+        "measure__derived": {"IPC": "PAPI_TOT_INS / PAPI_TOT_CYC"},
+        "measure__interval": {"records": 40},
+        "analysis__align_on": None,
+    }
+    done = unperturbed(tmp_path, "run", write_spec(tmp_path, **BASELINE_ALONE | changes))
+    assert done.returncode in (0, 4), done.stderr
+    done = unperturbed(tmp_path, "merge", "campaigns/phases", "-o", "merged.parquet")
+    assert done.returncode == 0, done.stderr
+    assert "Not every pass counts IPC, so the runs are aligned on PAPI_TOT_INS." in done.stdout
+    assert {"IPC", "PAPI_TLB_DM"} <= set(Trace.read(tmp_path / "merged.parquet").metrics)
+
+
 def test_a_campaign_in_whose_passes_all_pairs_meet_judges_each_once_and_keeps_its_passes(tmp_path: Path) -> None:
     changes = {
         "measure__hardware": METRICS[:4],

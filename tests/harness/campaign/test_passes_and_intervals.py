@@ -296,4 +296,18 @@ def test_a_derived_metric_whose_parts_no_run_holds_is_named_before_the_first(tmp
     )
     done = unperturbed(tmp_path, "doctor", spec)
     assert "per_miss will have no values: no run counts all 2 hardware metrics in its expression" in done.stdout
+    assert "in its expression, because they need two simulated data caches" in done.stdout
     assert "per_instruction will have" not in done.stdout, "every pass counts instructions"
+    spec = write_spec(
+        tmp_path,
+        measure__hardware=["PAPI_TOT_INS", "PAPI_L1_DCM", "PAPI_BR_MSP", "PAPI_LD_INS", "PAPI_SR_INS"],
+        measure__derived={"rate": "PAPI_L1_DCM / PAPI_SR_INS"},
+        measure__source="simulated",
+        measure__simulator={"counters": 3},
+    )
+    done = unperturbed(tmp_path, "doctor", spec)
+    advised = "with `together: [[PAPI_L1_DCM, PAPI_SR_INS]]` under `analysis`, one pass counts the metrics of each list"
+    assert advised in done.stdout
+    together = "analysis: {together: [[PAPI_L1_DCM, PAPI_SR_INS]]}\n"
+    spec.write_text(spec.read_text() + together)
+    assert "will have no values" not in unperturbed(tmp_path, "doctor", spec).stdout

@@ -58,7 +58,8 @@ def test_two_benchmarks_of_one_file(folder: Path) -> None:
         (("--method", "paper"), "--method paper works on intervals, and hyperfine has totals"),
         (("--across",), "--across works on intervals"),
         (("--without", "0001"), "--without works on intervals"),
-        (("--tolerance", "3"), "--tolerance: `3` is not a percentage"),
+        (("--after", "steady"), "--after steady works on intervals"),
+        (("--tolerance", "3"), "--tolerance 3: `3` is not a percentage"),
         (("--option", "time=x"), "the format hyperfine has no option time="),
     ],
 )
@@ -78,13 +79,17 @@ def test_commands_that_need_intervals_name_the_one_that_does_not(folder: Path) -
     assert "b.json and a.json are identical, byte for byte" in done.stderr
 
 
-def test_a_tolerance_is_for_totals_alone(folder: Path) -> None:
+def test_options_for_recordings_with_intervals_or_without(folder: Path) -> None:
     (folder / "t.csv").write_text("time,a\n1,2\n2,3\n")
-    done = unperturbed(
-        folder, "check", "--from", "csv", "--baseline", "t.csv", "--checked", "t.csv", "--tolerance", "3 %"
+    (folder / "u.csv").write_text("time,a\n1,2\n2,4\n")
+    words = ("check", "--from", "csv", "--baseline", "t.csv", "--checked", "u.csv")
+    done = unperturbed(folder, *words, "-o", "x")
+    assert "--out is for totals of whole runs, and csv has intervals" in done.stderr
+    assert (
+        "--tolerance b: not all runs have this metric; " in unperturbed(folder, *words, "--tolerance", "b=3 %").stderr
     )
-    assert "--tolerance and --out are for totals of whole runs, and csv has intervals" in done.stderr
-    assert "--tolerance and --out are for totals" in unperturbed(folder, "check", "here", "--tolerance", "3 %").stderr
+    assert "give them to `unperturbed import`" in unperturbed(folder, "check", "here", "--tolerance", "3 %").stderr
+    assert "totals need a percentage" in unperturbed(folder, *CHECK, "--tolerance", "0.2").stderr
 
 
 def test_a_model_of_the_runs(folder: Path) -> None:

@@ -296,16 +296,16 @@ def test_steps_that_take_long_are_shown(capsys: pytest.CaptureFixture[str], monk
 
 
 def test_gauges_of_a_monitor_are_imported_by_a_recipe_of_the_user(tmp_path: Path) -> None:
-    """The format is a path, and the campaign's report and model see no totals of gauges."""
+    """The format is a path; a gauge's mean is compared in place of its total, unless it is 0 in a run."""
     (tmp_path / "power.yaml").write_text(
         "title: a log of power\nrecognise: '^when;watts'\ntime: {columns: when, format: seconds}\n"
-        "columns: [{match: watts, is: gauge, unit: W}, {match: ops, is: counts}]\n"
+        "columns: [{match: watts|idle, is: gauge, unit: W}, {match: ops, is: counts}]\n"
     )
     for side, seed in (("base", 0), ("new", 1)):
         (tmp_path / side).mkdir()
         for run in range(5):
-            rows = (f"{at / 10:.1f};{40 + (at * 7 + run + 5 * seed) % 11};{at * at % 97}\n" for at in range(1, 41))
-            (tmp_path / side / f"{run}.csv").write_text("when;watts;ops\n" + "".join(rows))
+            rows = (f"{at / 10:.1f};{40 + (at * 7 + run + 5 * seed) % 11};{at * at % 97};0\n" for at in range(1, 41))
+            (tmp_path / side / f"{run}.csv").write_text("when;watts;ops;idle\n" + "".join(rows))
     words = ("import", "power.yaml", "base", "--as", "baseline", "new", "--as", "new", "-o", "c")
     done = unperturbed(tmp_path, *words)
     assert done.returncode == 0, done.stderr
@@ -313,10 +313,72 @@ def test_gauges_of_a_monitor_are_imported_by_a_recipe_of_the_user(tmp_path: Path
     assert [(name, metric.semantics, metric.unit) for name, metric in trace.metrics.items()] == [
         ("watts", "gauge", "W"),
         ("ops", "counter", "events"),
+        ("idle", "gauge", "W"),
     ]
+    content = json.loads(unperturbed(tmp_path, "check", "c", "--json").stdout)
+    totals = {change["metric"]: change for change in content["totals"]["new"]}
+    assert list(totals) == ["watts", "ops"]
+    assert (totals["watts"]["mean"], totals["ops"]["mean"]) == (True, False)
+    assert totals["watts"]["reference"][0] == pytest.approx(trace["watts"].mean())
+    assert "mean watts" in (tmp_path / "c" / "report.html").read_text()
     done = unperturbed(tmp_path, "check", "--from", "power.yaml", "--baseline", "base", "--checked", "new")
     assert done.returncode in (0, 1, 4), done.stderr
     (tmp_path / "power.yaml").write_text("title: a log of power\nrecognize: x\n")
     done = unperturbed(tmp_path, *words)
     assert done.returncode == 2
     assert done.stderr.strip().endswith("power.yaml:2:1: unknown key `recognize`; did you mean recognise?")
+
+
+def test_tolerances_and_a_warm_up_of_recorded_runs(tmp_path: Path) -> None:
+    """They are kept in the record; lengths of intervals weigh a gauge's mean."""
+    chance = np.random.default_rng(1)
+    for side, factor in (("base", 1.0), ("new", 1.04)):
+        (tmp_path / side).mkdir()
+        for run in range(5):
+            load = np.where(np.arange(200) < 30, 5.0, 1.0) + 0.05 * chance.normal(size=200)
+            level = factor * (100 + chance.normal(size=200))
+            times = np.cumsum(np.where(np.arange(200) % 2, 0.1, 0.3))
+            rows = (f"{at:.1f},{1000 * x:.0f},{y:.3f}\n" for at, x, y in zip(times, load, level, strict=True))
+            (tmp_path / side / f"{run}.csv").write_text("time,work,level\n" + "".join(rows))
+    words = ("import", "csv", "gauges=level", "base", "--as", "baseline", "new", "--as", "new")
+    done = unperturbed(tmp_path, *words, "-o", "strict")
+    assert "The files do not show when each run took place." in done.stderr
+    done = unperturbed(
+        tmp_path,
+        *words,
+        "-o",
+        "c",
+        "--tolerance=2 %",
+        "--tolerance",
+        "level=6 %",
+        "--tolerance",
+        "0.3",
+        "--after=steady",
+    )
+    assert done.returncode == 0, done.stderr
+    spec = recorded_campaign(tmp_path / "c")
+    assert spec.analysis.tolerance == 0.3
+    assert dict(spec.analysis.totals) == {"default": 0.02, "time": 0.02, "level": 0.06}
+    assert spec.measure.after == "steady"
+    verdicts = {}
+    for name in ("strict", "c"):
+        done = unperturbed(tmp_path, "check", name, "--json")
+        content = json.loads(done.stdout)
+        verdicts[name] = {change["metric"]: change for change in content["totals"]["new"]}["level"]
+    assert (verdicts["strict"]["verdict"], verdicts["c"]["verdict"]) == ("perturbed", "unperturbed")
+    assert verdicts["c"]["change"] == pytest.approx(0.04, abs=0.005)
+    shown = unperturbed(tmp_path, "check", "c").stdout
+    assert "are left out of correlations as warm-up" in shown
+    assert (
+        "`unperturbed import` with `--after steady` leaves the start out"
+        in unperturbed(tmp_path, "check", "strict").stdout
+    )
+
+
+def test_sides_recorded_one_after_the_other_are_noted(tmp_path: Path) -> None:
+    write_runs(tmp_path / "old", 5)
+    for path in write_runs(tmp_path / "new", 5, seed=4).iterdir():
+        path.write_text(path.read_text().replace("10:00:", "11:00:"))
+    groups = [Group("baseline", [str(tmp_path / "old")]), Group("new", [str(tmp_path / "new")])]
+    (note,) = import_campaign("perf-stat", groups, tmp_path / "c").notes
+    assert note.startswith("The sides were recorded one after the other (the baseline from 2031-11-03 10:00:00 to 2031")

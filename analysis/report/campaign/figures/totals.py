@@ -20,7 +20,7 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
 from unperturbed.analysis.report.campaign.figures import FigureBlock, ReportFigure, ReportView
-from unperturbed.analysis.totals.total_text import total_name
+from unperturbed.analysis.totals.total_text import name_of_total
 from unperturbed.common.wording import percent
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _Row = tuple[str, "TotalChange"]
 
 def total_forest(rows: Sequence[_Row]) -> Figure:
     """Draw changes of totals in the given order, each in its own row."""
-    names = [f"{plot_text(name, 24)}: {plot_text(total_name(change.metric), 40)}" for name, change in rows]
+    names = [f"{plot_text(name, 24)}: {plot_text(name_of_total(change), 40)}" for name, change in rows]
     data: list[dict[str, Any]] = []
     for verdict, marker in MARKER.items():
         drawn = [(at, change) for at, (_, change) in enumerate(rows) if change.verdict == verdict]
