@@ -89,6 +89,7 @@ class TerminalProgress:
         self._console = terminal(stderr=True)
         self._open_line = False
         self._show = show
+        self._news = ""
         self._next_line = time.monotonic() + _LINE_EVERY_S
 
     def __enter__(self) -> Self:
@@ -206,8 +207,14 @@ class TerminalProgress:
         if self._show == "json":
             print_event("result", exit_code=exit_code, **facts)
 
-    def line(self, markup: str, event: str = "", **facts: object) -> None:
-        """Show a line; in JSON mode, print its event, if any, instead."""
+    def line(self, markup: str, event: str = "", *, news: str = "", **facts: object) -> None:
+        """Show a line; in JSON mode, print its event, if any, instead.
+
+        `news`: What the line reports; without `-v`, a line that reports the same as the one before is left out.
+        """
+        if news and news == self._news and self._show == "lines":
+            return
+        self._news = news
         self.end()
         self._next_line = time.monotonic() + _LINE_EVERY_S
         if self._show == "json":

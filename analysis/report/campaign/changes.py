@@ -59,7 +59,7 @@ def changes_section(view: ReportView, every: Listed, blocks: Blocks) -> Html:
             f"the change: blue if ρ fell, orange if it rose. Click a cell for the values of each run.{rest}",
         ),
         _shades(),
-        tag("h3", "Within a run: pairs of hardware metrics (inner)"),
+        tag("h3", "Within a run: pairs of the baseline's metrics (inner)"),
         _matrix(view, "inner"),
         tag("h3", "Across aligned runs: each metric with itself (outer)"),
         _matrix(view, "outer"),

@@ -199,3 +199,15 @@ def test_a_long_plan_is_offered_shorter(
     TerminalProgress().planned(Estimate(runs, 0, seconds, configurations, Passes((), {}), ()))
     said = " ".join(capsys.readouterr().err.split())
     assert (f"a first answer takes {offered}" in said) is bool(offered)
+
+
+def test_a_line_without_news_is_left_out_unless_all_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """A search measures a set again and again until its verdict is decided."""
+    shown = {}
+    for show in ("lines", "all", "json"):
+        progress = TerminalProgress(show)  # type: ignore[arg-type]
+        for runs, news in ((3, "a undecided"), (4, "a undecided"), (5, "a perturbed"), (6, ""), (7, "")):
+            progress.line(f"{runs} runs: {news}", "measured", news=news, runs=runs)
+        shown[show] = capsys.readouterr().err.splitlines()
+    assert [line[0] for line in shown["lines"]] == ["3", "5", "6", "7"]
+    assert (len(shown["all"]), len(shown["json"])) == (5, 5)

@@ -195,7 +195,7 @@ def _block(view: ReportView) -> FigureBlock | None:
     )
     caption = (
         f"Left: a run of the reference. Right: a run of {shown.result.configuration}. Each is the run whose ρ is "
-        f"closest to the mean. {software}The panels show events per sampling interval, on the same scale left and "
+        f"closest to the mean. {software}The panels show the value of each interval, on the same scale left and "
         "right. A perturbation is visible where the two upper signals move together differently on the right than on "
         "the left. After figure 5 of the paper."
     )
