@@ -3,14 +3,15 @@
 A no-op at every site is executed once for each event. Around it, the compiler may generate other code: it may inline
 another function, or keep another variable in a register. Both are counted instruction by instruction under callgrind.
 What changes in functions without a no-op, such as those of the host's libraries, is named by function: the profile does
-not tell why.
+not tell why. A second run of the untouched program shows which functions differ by themselves, as in a program that
+hashes with a seed from the clock.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -27,6 +28,9 @@ MOST_ADDED = 0.01
 _NOTABLE = 1e-4
 """Minimum share of a run's instructions by which a function must differ to be named."""
 
+
+_OWN = 2
+"""Differences of so many times that of two runs of the untouched program, or less, may be its own."""
 
 _CLONE = re.compile(r"(?:\.(?:constprop|isra|part|cold|lto_priv|localalias|llvm)(?:\.\d+)*)+$")
 
@@ -51,6 +55,12 @@ class FunctionCost:
     no_ops: Mapping[str, int] = field(default_factory=dict)  # Executed no-ops, by metric
     # Additional executed instructions that are not no-ops, by kind: `vector`, `call`, `branch`, `memory`, `other`.
     kinds: Mapping[str, int] = field(default_factory=dict)
+    spread: int = 0  # Difference between two runs of the untouched program
+
+    @property
+    def varies(self) -> bool:
+        """Return whether what the build executes more or less may be the program's own variation."""
+        return self.spread > 0 and (not self.no_ops or abs(self.by_compiler) <= _OWN * self.spread)
 
     @property
     def by_compiler(self) -> int:
@@ -87,13 +97,15 @@ class Rewriting:
         no_ops: Mapping[tuple[str, str], Mapping[str, int]],
         kinds: Mapping[tuple[str, str], Mapping[str, int]],
         per_event: int = 1,
+        again: Mapping[tuple[str, str], int] | None = None,
     ) -> Rewriting:
         """Compare two runs: instructions by file and function; no-ops also by metric, all others also by kind.
 
-        Parts and clones that the compiler makes of a function (`probe.isra.0`) belong to it.
+        Parts and clones that the compiler makes of a function (`probe.isra.0`) belong to it. `again` is a second run of
+        the untouched program, None if there is none.
         """
         parts: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-        for key in {*before, *after}:
+        for key in {*before, *after, *(again or {})}:
             parts[key[0], _CLONE.sub("", key[1])].append(key)
         costs = [
             FunctionCost(
@@ -103,6 +115,7 @@ class Rewriting:
                 sum(after.get(key, 0) for key in keys),
                 _summed(no_ops.get(key, {}) for key in keys),
                 _summed(kinds.get(key, {}) for key in keys),
+                0 if again is None else abs(sum(again.get(key, 0) - before.get(key, 0) for key in keys)),
             )
             for (file, name), keys in sorted(parts.items())
         ]
@@ -112,7 +125,12 @@ class Rewriting:
         changed = [
             cost
             for cost in costs
-            if cost.file and (cost.no_ops or abs(cost.after - cost.before) > least[cost.file.startswith("/")])
+            if cost.file
+            and (
+                cost.no_ops
+                or abs(cost.after - cost.before) > least[cost.file.startswith("/")]
+                or cost.spread > least[True]
+            )
         ]
         changed.sort(key=lambda cost: -abs(cost.after - cost.before))
         return cls(whole, sum(after.values()), tuple(changed), per_event)
@@ -156,11 +174,24 @@ class Rewriting:
             parts = [
                 f"{cost.title} ({percent(cost.by_compiler / self.before)}{self._kinds(cost)})"
                 for cost in notable
-                if bool(cost.no_ops) is has_place
+                if bool(cost.no_ops) is has_place and not cost.varies
             ][:_MOST]
             if parts:
                 said.append(f"Functions of {build} {heading}: {listing(parts)}.")
+        own = [f"{cost.title} ({percent(cost.spread / self.before).removeprefix('+')})" for cost in self._own()]
+        if own:
+            said.append(
+                f"Two runs of the untouched program differ in {listing(own[:_MOST])}: what {build} executes more or "
+                "less in such a function may be the program's own variation."
+            )
         return tuple(said)
+
+    def _own(self) -> Iterator[FunctionCost]:
+        """Yield functions that differ by themselves, if by a notable number or if their difference is notable."""
+        least = _NOTABLE * self.before
+        for cost in sorted(self.functions, key=lambda cost: -cost.spread):
+            if cost.spread > least or (cost.varies and abs(cost.by_compiler) > least):
+                yield cost
 
     def split(self, subsets: Mapping[str, Sequence[str]], share: float) -> list[tuple[str, ...]]:
         """Return subsets of metrics in few groups that each change at most a share of the run's instructions.
@@ -225,7 +256,7 @@ class Rewriting:
         )
         rows: list[Sequence[Cell | str]] = [
             [
-                cost.title,
+                f"{cost.title} (differs between runs)" if cost.spread else cost.title,
                 _count(cost.before),
                 _count(cost.after - cost.before),
                 _count(sum(cost.no_ops.values())),

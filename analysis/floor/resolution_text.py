@@ -53,7 +53,8 @@ def headline(floor: NoiseFloor) -> str:
         )
     takes = f" ({duration(floor.seconds_for(floor.runs), whole=True)})" if floor.seconds is not None else ""
     enough = f"{counted(floor.runs, 'run')} in each of two compared groups{takes}"
-    text = f"{enough} probably suffice for every tolerance, except those for times"
+    times = ", except those for times" if any(map(is_time, floor.resolutions)) else ""
+    text = f"{enough} probably suffice for every tolerance{times}"
     return text if worst.runs == MINIMUM_RUNS else f"{text}; {name_of(worst)} needs the most runs"
 
 

@@ -89,12 +89,11 @@ class Drift:
 
     def __str__(self) -> str:
         first, last = (_shown(value, is_total=self.is_total) for value in (self.first, self.last))
-        change = (
-            f"from {first} to {last} of the mean, from the first to the last run"
-            if self.is_total
-            else f"from {first} in the first run to {last} in the last run"
+        of_mean = " of the mean" if self.is_total else ""
+        return (
+            f"{self.label} changes from {first} to {last}{of_mean}, along a line fitted from the first to the last run "
+            f"(corrected p {self.p_corrected:.2g})"
         )
-        return f"{self.label} changes {change} (corrected p {self.p_corrected:.2g})"
 
 
 def _shown(value: float, *, is_total: bool) -> str:

@@ -163,7 +163,7 @@ class Overhead:
     Attributes
     ----------
     instructions, cycles, time : float, optional
-        Ratio of the means over runs, minus one: 0.03 is 3 % more. None if unknown.
+        Ratio of the geometric means over runs, as for totals, minus one: 0.03 is 3 % more. None if unknown.
     """
 
     instructions: float | None = None
@@ -338,7 +338,7 @@ _INSTRUCTIONS, _CYCLES = "PAPI_TOT_INS", "PAPI_TOT_CYC"
 
 
 def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Overhead:
-    """Return the relative change of mean totals: 0.03 is 3 % more than the reference; None for uncounted totals.
+    """Return the relative change of geometric mean totals: 0.03 is 3 % more; None for uncounted totals.
 
     Runs that share rounds with runs of the reference are compared with these.
 
@@ -370,13 +370,17 @@ def overhead(reference_traces: Sequence[Trace], traces: Sequence[Trace]) -> Over
 def _mean_total(traces: Sequence[Trace], name: str) -> float | None:
     if not traces or any(name not in trace.metrics for trace in traces):
         return None
-    return float(np.mean([trace[name].sum() for trace in traces]))
+    return _geometric_mean([float(trace[name].sum()) for trace in traces])
 
 
 def _mean_duration_ns(traces: Sequence[Trace]) -> float | None:
     if not traces or any(len(trace) == 0 or trace.names("simulated") for trace in traces):
         return None
-    return float(np.mean([trace.end_ns[-1] - trace.begin_ns[0] for trace in traces]))
+    return _geometric_mean([float(trace.end_ns[-1] - trace.begin_ns[0]) for trace in traces])
+
+
+def _geometric_mean(values: Sequence[float]) -> float | None:
+    return float(np.exp(np.mean(np.log(values)))) if min(values) > 0 else None
 
 
 def change_weight(change: Change) -> tuple[int, float]:

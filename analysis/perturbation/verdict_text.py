@@ -115,10 +115,11 @@ def verdict_table(
         Rows in the order of the verdicts.
     """
     names: tuple[VerdictName, ...] = ("unperturbed", "perturbed", "shifted", "undecided")
+    counted_any = any(verdict.overhead.instructions is not None for verdict in verdicts)
     columns = (
         Column("configuration"),
         Column("verdict"),
-        Column("instructions", "right", "instructions that measuring adds to a run"),
+        *([Column("instructions", "right", "instructions that measuring adds to a run")] if counted_any else []),
         *([Column("totals", "right", "most serious verdict on totals of whole runs")] if totals else []),
         *(Column(VERDICT_SIGNS[name], "right", f"pairs and metrics that are {name}") for name in names),
     )
@@ -130,7 +131,7 @@ def verdict_table(
             [
                 verdict.configuration,
                 verdict_cell(verdict.verdict),
-                Cell("" if added is None else percent(added), key=added),
+                *([Cell("" if added is None else percent(added), key=added)] if counted_any else []),
                 *([_sign(totals.get(verdict.configuration))] if totals else []),
                 *(Cell(str(counts[name]), VERDICT_TONES[name]) if counts[name] else "·" for name in names),
             ]

@@ -335,6 +335,7 @@ def _write_runs(place: Path, imported: Imported, runs_of: Mapping[str, list[Trac
                 "pass": _PASS,
             }
             seconds = float(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9
+            attributes.setdefault("time_s", seconds)
             replace(trace, attributes=attributes).write(place / "runs" / run.id / "trace.parquet")
             started = str(trace.attributes.get("started", begun))
             manifest.start(run, attempt=1, started=started, host={})

@@ -449,14 +449,16 @@ def profile_rewriting(
     `builds`: Folder and metrics of each build.
     """
     profile = partial(_profile, spec, folder, inputs=inputs, expected=expected)
-    compared = {}
     with without_sampler(untouched):
         if (before := profile(untouched)) is None:
             return {}
-        for name, (tree, metrics) in builds.items():
-            if (after := profile(tree)) is not None:
-                compared[name] = compare_builds((before, untouched), (after, tree), metrics)
-    return compared
+        profiles = {name: profile(tree) for name, (tree, _) in builds.items()}
+        again = profile(untouched)  # last, because seeds from the clock change from one second to the next
+        return {
+            name: compare_builds((before, untouched), (after, builds[name][0]), builds[name][1], again)
+            for name, after in profiles.items()
+            if after is not None
+        }
 
 
 def _profile(spec: CampaignSpec, folder: Path, tree: Path, *, inputs: Path, expected: ProgramResult) -> Profile | None:

@@ -462,7 +462,7 @@ def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
             "at least one tolerance needs more than 1,000 runs of each configuration"
             if floor["enough_runs"] is None
             else f"{counted(floor['enough_runs'], 'run')} of each configuration probably show that an unchanged "
-            "program stays within every tolerance, except the tolerances for times; `unperturbed floor` of that folder "
+            "program stays within every tolerance of a count or a correlation; `unperturbed floor` of that folder "
             "shows what needs most"
         )
         console.say(f"noise floor, from {escape(floor['campaign'])}: {enough}")

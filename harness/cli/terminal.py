@@ -89,7 +89,7 @@ class TerminalProgress:
         self._console = terminal(stderr=True)
         self._open_line = False
         self._show = show
-        self._news = ""
+        self._state = ""
         self._next_line = time.monotonic() + _LINE_EVERY_S
 
     def __enter__(self) -> Self:
@@ -178,6 +178,7 @@ class TerminalProgress:
         self.line(
             f"[red]{named} failed:[/red] {escape(error)}",
             "failed",
+            state="",
             **_described_run(run),
             attempt=attempt,
             error=error,
@@ -207,14 +208,14 @@ class TerminalProgress:
         if self._show == "json":
             print_event("result", exit_code=exit_code, **facts)
 
-    def line(self, markup: str, event: str = "", *, news: str = "", **facts: object) -> None:
+    def line(self, markup: str, event: str = "", *, state: str = "", **facts: object) -> None:
         """Show a line; in JSON mode, print its event, if any, instead.
 
-        `news`: What the line reports; without `-v`, a line that reports the same as the one before is left out.
+        `state`: What the line reports; without `-v`, a line that reports the same as the one before is left out.
         """
-        if news and news == self._news and self._show == "lines":
+        if state and state == self._state and self._show == "lines":
             return
-        self._news = news
+        self._state = state
         self.end()
         self._next_line = time.monotonic() + _LINE_EVERY_S
         if self._show == "json":

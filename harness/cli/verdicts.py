@@ -167,7 +167,7 @@ def show_verdicts(spec: CampaignSpec, checked: CampaignVerdicts) -> None:
     _show_correlations(checked.correlations)
     if comparing and checked.totals:
         which = "B" if set(checked.totals) == {"B"} else "each set-up"
-        caption = f"Totals: mean over the runs, and how much {which} differs (a ratio of geometric means)"
+        caption = f"Totals of a run, and how much {which} differs (a ratio of geometric means)"
         table = total_table(checked.totals, caption)
         console.print(table.to_rich(console.width), crop=False)
     for sentence in checked.steadiness:

@@ -13,11 +13,14 @@ from unperturbed.harness.program.patching import places_of
 from unperturbed.instrument.binaries.instruction_kinds import instruction_kinds
 
 
-def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], metrics: Sequence[str]) -> Rewriting:
+def compare_builds(
+    before: tuple[Profile, Path], after: tuple[Profile, Path], metrics: Sequence[str], again: Profile | None = None
+) -> Rewriting:
     """Return what a build without counting executes in addition to the untouched build.
 
     `before`, `after`: The profile of the untouched build and of the other, each with the folder of the build.
     `metrics`: The metrics of the other build, in the order of their numbers.
+    `again`: The profile of a second run of the untouched build.
     """
     (first, untouched), (second, ready) = before, after
     of_files = places_of(ready)
@@ -38,7 +41,8 @@ def compare_builds(before: tuple[Profile, Path], after: tuple[Profile, Path], me
             for address, count in executions.items() if known else ():
                 if address not in sites.get(file, {}):
                     kinds[_relative(file, tree), function][known.get(address, "other")] += sign * count
-    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops, kinds, per_event)
+    repeated = None if again is None else _by_function(again, untouched)
+    return Rewriting.of(_by_function(first, untouched), _by_function(second, ready), no_ops, kinds, per_event, repeated)
 
 
 @lru_cache(maxsize=8)

@@ -86,6 +86,9 @@ def merge_campaign(
     )
     if lacking := [name for name in spec.analysis.align_on if name not in on]:
         notes.append(f"Not every pass counts {listing(lacking)}, so the runs are aligned on {listing(on)}.")
+    absent = [name for name in spec.measure.derived if name not in merged.trace.metrics]
+    if absent:
+        notes.append(f"The merged trace has no {listing(absent)}, because no run counts all metrics of its expression.")
     if doubtful:
         notes.append(f"Not shown to match the baseline: {_largest_changes(doubtful, changes, _is_open)}.")
     notes += [

@@ -73,7 +73,7 @@ class BenchmarkVerdicts(Framed, Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return a table with one row for each total of each benchmark."""
-        caption = "Totals: mean over the runs of each side, and how much the checked runs differ"
+        caption = "Totals of a run, and how much the checked runs differ"
         return (total_table(self.totals, caption, benchmarks=True),)
 
     def sentences(self) -> tuple[str, ...]:

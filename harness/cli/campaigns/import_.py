@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unperturbed.common.wording import listing
+from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import DataError, SpecError
 from unperturbed.harness.cli.options import add_judging_of_imports, format_options, parse_tolerances
 from unperturbed.harness.cli.parser import as_given
@@ -131,6 +131,7 @@ def _find_format(name: str, words: Sequence[str]) -> tuple[str, list[str]]:
     return found.name, [name, *words]
 
 
+_ALONE = ("-v", "--verbose", "--quiet", "-h", "--help")
 _WITH_VALUES = ("-o", "--out", "--baseline", "--option", "--align-on", "--tolerance", "--after")
 
 
@@ -153,6 +154,10 @@ def _split(words: Sequence[str]) -> tuple[list[Group], list[str]]:
             groups.append(Group(name, files))
             files = []
         elif word.startswith("-") and word != "-":
+            option = "-o" if re.match("-o.", word) else word.partition("=")[0]
+            if option not in (*_WITH_VALUES, *_ALONE):
+                known = did_you_mean(option, _WITH_VALUES, limit=1) or "`unperturbed import --help` lists the options"
+                raise SpecError(f"unknown option {option}; {known}")
             takes_value = word in _WITH_VALUES and left
             options.append(f"{word}={left.pop(0)}" if takes_value else word)
         elif re.match(r"[a-z_]+=", word) and not Path(word).exists():

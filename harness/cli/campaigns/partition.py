@@ -152,7 +152,7 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
     outcome, runs = measurement.outcome, measurement.runs_used
     facts: dict[str, object] = {"stage": measurement.stage, "subset": list(measurement.subset), "runs": runs}
     line = f"{runs:5} {'run ' if runs == 1 else 'runs'}  {STAGES[measurement.stage]}: "
-    news = ""
+    state = ""
     if outcome is None:
         line += f"{counted(measurement.repetitions, 'run')} per pass"
     else:
@@ -162,9 +162,9 @@ def _show_measurement(progress: TerminalProgress, measurement: Measurement) -> N
         where = f" on {escape(outcome.node)}" if outcome.node else ""
         close = "" if measurement.certifiable else f", {TOO_CLOSE}"
         line += f"{subset}: [{style}]{outcome.verdict}[/{style}]{where}{carried}{close}"
-        news = f"{measurement.stage} {subset} {outcome.verdict}{where}{close}"
+        state = f"{measurement.stage} {subset} {outcome.verdict}{where}{close}"
         facts |= {**({"node": outcome.node} if outcome.node else {}), "verdict": outcome.verdict}
-    progress.line(line, "measured", news=news, **facts)
+    progress.line(line, "measured", state=state, **facts)
 
 
 def _show_plan(plan: Plan, folder: Path, outcome: Partitioned) -> None:

@@ -187,7 +187,7 @@ def test_a_total_that_grows_in_every_run_points_to_state_between_runs():
     grown = np.linspace(0.736, 1.264, 10)[:, None]
     (drift,) = find_drift(columns(grown, 0), range(10), alpha=0.05)
     assert (drift.is_total, drift.grows_steadily) == (True, True)
-    assert str(drift).startswith(f"{drift.label} changes from 74\u00a0% to 126\u00a0% of the mean, from the")
+    assert str(drift).startswith(f"{drift.label} changes from 74\u00a0% to 126\u00a0% of the mean, along a line")
     (said,) = Stability(10, (drift,), (), (), 10, "").sentences()
     assert "the program may keep state between runs, such as a file that grows" in said
     assert "`{scratch}`" in said

@@ -206,8 +206,8 @@ def test_a_line_without_news_is_left_out_unless_all_are_asked_for(capsys: pytest
     shown = {}
     for show in ("lines", "all", "json"):
         progress = TerminalProgress(show)  # type: ignore[arg-type]
-        for runs, news in ((3, "a undecided"), (4, "a undecided"), (5, "a perturbed"), (6, ""), (7, "")):
-            progress.line(f"{runs} runs: {news}", "measured", news=news, runs=runs)
+        for runs, state in ((3, "a undecided"), (4, "a undecided"), (5, "a perturbed"), (6, ""), (7, "")):
+            progress.line(f"{runs} runs: {state}", "measured", state=state, runs=runs)
         shown[show] = capsys.readouterr().err.splitlines()
     assert [line[0] for line in shown["lines"]] == ["3", "5", "6", "7"]
     assert (len(shown["all"]), len(shown["json"])) == (5, 5)

@@ -317,7 +317,7 @@ def test_gauges_of_a_monitor_are_imported_by_a_recipe_of_the_user(tmp_path: Path
     ]
     content = json.loads(unperturbed(tmp_path, "check", "c", "--json").stdout)
     totals = {change["metric"]: change for change in content["totals"]["new"]}
-    assert list(totals) == ["watts", "ops"]
+    assert list(totals) == ["watts", "ops", "time_s"]
     assert (totals["watts"]["mean"], totals["ops"]["mean"]) == (True, False)
     assert totals["watts"]["reference"][0] == pytest.approx(trace["watts"].mean())
     assert "mean watts" in (tmp_path / "c" / "report.html").read_text()
@@ -380,5 +380,7 @@ def test_sides_recorded_one_after_the_other_are_noted(tmp_path: Path) -> None:
     for path in write_runs(tmp_path / "new", 5, seed=4).iterdir():
         path.write_text(path.read_text().replace("10:00:", "11:00:"))
     groups = [Group("baseline", [str(tmp_path / "old")]), Group("new", [str(tmp_path / "new")])]
+    done = unperturbed(tmp_path, "import", "old", "--as", "old", "--basline", "old", "-ox")
+    assert "unknown option --basline; did you mean --baseline?" in done.stderr
     (note,) = import_campaign("perf-stat", groups, tmp_path / "c").notes
     assert note.startswith("The sides were recorded one after the other (the baseline from 2031-11-03 10:00:00 to 2031")
