@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,8 +130,14 @@ def _program_of(makefile: Path, folder: Path) -> str:
     return min(programs, key=rank, default=ours)
 
 
-def _expanded(text: str, variables: dict[str, str], depth: int = 0) -> str:
-    """Replace the variables of a Makefile that it sets itself; leave others as they are."""
-    if depth == _MOST_NESTED:
+def _expanded(text: str, variables: Mapping[str, str], within: frozenset[str] = frozenset()) -> str:
+    """Replace the variables of a Makefile that it sets itself, but not within their own value; leave others."""
+    if len(within) == _MOST_NESTED:
         return text
-    return _USED.sub(lambda use: _expanded(variables.get(use[1], use[0]), variables, depth + 1), text)
+
+    def value(use: re.Match[str]) -> str:
+        name = use[1]
+        known = name in variables and name not in within
+        return _expanded(variables[name], variables, within | {name}) if known else use[0]
+
+    return _USED.sub(value, text)
