@@ -28,7 +28,7 @@ from unperturbed.collectors.imports.format import (
     refuse,
     with_attributes,
 )
-from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
+from unperturbed.collectors.imports.table import UNITS, Table, date_of, is_numeric
 from unperturbed.common.packed import plain_name
 from unperturbed.common.wording import counted, listing, no_such_column
 
@@ -121,7 +121,9 @@ class _Columns(Table):
             trace = make_counted_trace(
                 metrics, values, bounds, path, missing="missing", notes=[*self.notes, *left_out, *guesses, *notes]
             )
-            traces.append(with_attributes(trace, **dict(zip(marking, key, strict=False))))
+            started = date_of(times["begin" if "begin" in times else "time"][here])
+            facts = {"started": started} if started else {}
+            traces.append(with_attributes(trace, **facts, **dict(zip(marking, key, strict=False))))
         return traces
 
     def _gauges(self, names: Sequence[str], meant: str) -> frozenset[str]:

@@ -6,7 +6,6 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from unperturbed.collectors.imports.format import (
     with_attributes,
 )
 from unperturbed.collectors.imports.recipe import BLANKS, SECONDS, Recipe, Rule
-from unperturbed.collectors.imports.table import UNITS, Table, is_numeric
+from unperturbed.collectors.imports.table import UNITS, Table, date_of, is_numeric
 from unperturbed.common.wording import counted, first_of, listing
 
 if TYPE_CHECKING:
@@ -362,7 +361,7 @@ class _Samples:
             times = Table(text.alias("time").to_frame(), self.path, self.table.line_of).times(
                 "time", "time", UNITS["s"]
             )
-            self.started = _date(times)
+            self.started = date_of(times)
             return times, wrong
         # A year or a day that the file does not give is one of a leap year.
         year, day = "%Y" not in form and "%y" not in form, "%d" not in form
@@ -382,7 +381,7 @@ class _Samples:
             around = (1 if day else 366) * _DAY_NS
             times = times + around * np.cumsum(np.diff(times, prepend=times[0]) < -around // 2)
         elif "%Z" not in form:
-            self.started = _date(times)
+            self.started = date_of(times)
         return times, np.zeros(len(times), np.bool_)
 
     def _ends(self, begins: IntArray, times: IntArray | None, *, has_devices: bool) -> IntArray:
@@ -457,11 +456,6 @@ def _samples(times: IntArray | None, devices: NDArray[Any]) -> IntArray:
         seen.add(device)
         samples.append(at)
     return np.array(samples)
-
-
-def _date(times: IntArray) -> str:
-    """Return date and time of the first row; none if its seconds are not since 1970."""
-    return datetime.fromtimestamp(int(times[0]) // 10**9, UTC).isoformat() if times[0] > 10**18 else ""
 
 
 def _trace(recipe: Recipe, path: Path, series: Mapping[str, _Series], notes: Sequence[str]) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
@@ -28,6 +29,11 @@ class ColumnNumbers(NamedTuple):
     values: NDArray[Any]
     unit: str  # Of all cells that have one
     guess: str  # What commas were read as, if the column does not show it
+
+
+def date_of(times: IntArray) -> str:
+    """Return date and time of the first row; none if its times [ns] are not since 1970."""
+    return datetime.fromtimestamp(int(times[0]) // 10**9, UTC).isoformat() if times[0] > 10**18 else ""
 
 
 @dataclass(frozen=True)

@@ -384,3 +384,19 @@ def test_sides_recorded_one_after_the_other_are_noted(tmp_path: Path) -> None:
     assert "unknown option --basline; did you mean --baseline?" in done.stderr
     (note,) = import_campaign("perf-stat", groups, tmp_path / "c").notes
     assert note.startswith("The sides were recorded one after the other (the baseline from 2031-11-03 10:00:00 to 2031")
+
+
+def test_dates_of_a_table_order_its_runs(tmp_path: Path) -> None:
+    for side, minutes in (("old", range(0, 10, 2)), ("new", range(1, 10, 2))):
+        rows = [
+            f"2031-11-03 10:{minute:02d}:{at:02d};{minute};{at * at % 17};{at % 5}\n"
+            for minute in minutes
+            for at in range(40)
+        ]
+        (tmp_path / f"{side}.csv").write_text("when;run;a;b\n" + "".join(rows))
+    groups = [Group("old", [str(tmp_path / "old.csv")]), Group("new", [str(tmp_path / "new.csv")])]
+    made = import_campaign("csv", groups, tmp_path / "c", options={"time": "when"})
+    assert not any("took place" in note or "one after the other" in note for note in made.notes)
+    campaign = up.load(tmp_path / "c")
+    assert [trace.attributes["order"] for trace in campaign["baseline"]] == [0, 2, 4, 6, 8]
+    assert campaign["new"][0].attributes["started"] == "2031-11-03T10:01:00+00:00"
