@@ -70,12 +70,12 @@ LEAST_RATIO = 1e-5  # Smaller ratios are written as about zero
 
 
 def percent(ratio: float | None) -> str:
-    """Format a ratio as a signed percentage with two significant digits and no-break spaces: `+17 %`, `≈ 0 %`."""
+    """Format a ratio as a signed percentage with two digits, from 100 % three, and no-break spaces: `+17 %`."""
     if ratio is None or not math.isfinite(ratio):
         return "not measured"
     if 0 < abs(ratio) < LEAST_RATIO:
         return "≈\u00a00\u00a0%"
-    text = number(100 * ratio, 2, zeros=True)
+    text = number(100 * ratio, 3 if abs(ratio) >= 1 else 2, zeros=True)
     return f"{'' if text.startswith(_MINUS) or text == '0' else '+'}{text}\u00a0%"
 
 

@@ -31,8 +31,8 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         "Totals of a run",
         tag(
             "p",
-            "Instructions, misses and time of whole runs, each compared with a relative tolerance. Totals have their "
-            "own verdicts: a total can halve without a change of correlations, and a correlation can change without a "
+            "Counts and times of whole runs, and means of gauges, each compared with a relative tolerance. Totals "
+            "have their own verdicts: a total can halve without a change of correlations, and a correlation can change without a "
             f"change of totals. {HOW_COMPARED}",
         ),
         tag("ul", said),
