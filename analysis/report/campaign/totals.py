@@ -32,8 +32,8 @@ def totals_section(content: ReportContent, blocks: Blocks) -> Html | None:
         tag(
             "p",
             "Counts and times of whole runs, and means of gauges, each compared with a relative tolerance. Totals "
-            "have their own verdicts: a total can halve without a change of correlations, and a correlation can change without a "
-            f"change of totals. {HOW_COMPARED}",
+            "have their own verdicts: a total can halve without a change of correlations, and a correlation can change "
+            f"without a change of totals. {HOW_COMPARED}",
         ),
         tag("ul", said),
         shown(blocks),
