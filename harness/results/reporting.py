@@ -257,12 +257,19 @@ def _headline(spec: CampaignSpec, manifest: Manifest, states: list[RunState]) ->
     program = spec.program.debian or (spec.program.source and Path(spec.program.source).name)
     return Headline(
         program=str(program or shlex.split(spec.program.run)[0]),
-        command=shlex.join(_command(manifest, states)[-len(shlex.split(spec.program.run)) :]) or spec.program.run,
+        command=_of_program(spec, _command(manifest, states)),
         started=manifest.fact("begun"),
         seconds=sum(state.seconds or 0.0 for state in states),
         host=f"{description['host']['name']}, {description['processor']['model']}, {description['host']['system']}",
         version=metadata.version("unperturbed"),
     )
+
+
+def _of_program(spec: CampaignSpec, words: Sequence[str]) -> str:
+    """Return the program's part of a run's command line, as `run` of the spec has it: without the sampler's words."""
+    if not words:
+        return spec.program.run
+    return words[-1] if spec.program.shell else shlex.join(words[-len(shlex.split(spec.program.run)) :])
 
 
 def _command(manifest: Manifest, states: Sequence[RunState]) -> list[str]:
