@@ -44,7 +44,7 @@ SHOTS = (
     Shot("first_answer_trust", "first_answer/campaigns/words/report.html", "#trust", 560),
     Shot("campaign_signals", "campaign/campaigns/compress/report.html", "#signals", 760),
     Shot("alignment", "campaign/align.html", "", 820),
-    Shot("subsets", "subsets/campaigns/search-partition/partition.html", "", 722),
+    Shot("subsets", "subsets/campaigns/groups-partition/partition.html", "", 722),
     Shot("diagnosis", "diagnosis/drop.html", "", 820),
     Shot("causal_graph", "causal_model/model.html", "", 820),
     Shot("phases", "phases.html", "", 820),
@@ -53,7 +53,7 @@ SHOTS = (
 EXHIBITS = {
     "report": "../quickstart/report.html",
     "alignment": "campaign/align.html",
-    "partition": "subsets/campaigns/search-partition/partition.html",
+    "partition": "subsets/campaigns/groups-partition/partition.html",
     "diagnosis": "diagnosis/drop.html",
     "phases": "phases.html",
     "causal_model": "causal_model/model.html",
