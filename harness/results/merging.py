@@ -13,7 +13,8 @@ from typing import Literal
 from unperturbed.analysis.across_passes import AcrossPasses, across_to_dict, correlate_across_passes
 from unperturbed.analysis.alignment import MergedTrace, merge
 from unperturbed.analysis.alignment.threads import align_threads
-from unperturbed.analysis.perturbation import OPEN, SHOWN, Change, fisher, from_fisher
+from unperturbed.analysis.perturbation import OPEN, SHOWN, Change
+from unperturbed.analysis.perturbation.verdict_text import shown_levels
 from unperturbed.collectors.data import Trace
 from unperturbed.common.wording import counted, listing, percent
 from unperturbed.errors import DataError, SpecError
@@ -90,7 +91,9 @@ def merge_campaign(
     if absent:
         notes.append(f"The merged trace has no {listing(absent)}, because no run counts all metrics of its expression.")
     if doubtful:
-        notes.append(f"Not shown to match the baseline: {_largest_changes(doubtful, changes, _is_open)}.")
+        notes.append(
+            f"Not shown to match the runs that they are compared with: {_largest_changes(doubtful, changes, _is_open)}."
+        )
     notes += [
         f"{name} is perturbed within its runs: {listing(within[name])}. Leave {name} out with --without {name}, "
         "or do not use these correlations."
@@ -107,7 +110,9 @@ def merge_campaign(
         merged.trace.attributes["merged"]["across_passes"] = across_to_dict(across)
         reliable = sum(pair.is_reliable for pair in across)
         of = counted(len(across), "correlation")
-        notes.append(f"{reliable} of {of} of metrics that no run counts together can be relied on.")
+        whose = "the baseline" if anchor is None else "the anchor, and nothing compares them with the baseline's"
+        said = f"{reliable} of {of} of metrics that no run counts together can be relied on"
+        notes.append(f"{said}. They are of runs of {whose}.")
     return MergedCampaign(merged, rejected, across, (*notes, *checked.notes))
 
 
@@ -209,14 +214,15 @@ def _largest_changes(
     """Return the largest change of each configuration in words, with its interval."""
     worst = {name: max(filter(concerns, changes[name]), key=lambda change: abs(change.effect)) for name in names}
     return "; ".join(
-        f"{name}: the correlation of {change.first} between runs changes from {_mean(change.reference):.2f} to "
-        f"{_mean(change.observed):.2f} (change {change.effect:+.2f}, {change.low:+.2f} to {change.high:+.2f})"
+        f"{name}: the correlation of {change.first} between runs changes from {before:.2f} to {after:.2f} (change "
+        f"{change.effect:+.2f}, {change.low:+.2f} to {change.high:+.2f}{_against(change)})"
         for name, change in worst.items()
+        for before, after in [shown_levels(change)]
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(from_fisher(fisher(values).mean()))
+def _against(change: Change) -> str:
+    return f", against {change.against}" if change.against not in ("", BASELINE) else ""
 
 
 def _in_order(spec: CampaignSpec, checked: CampaignVerdicts) -> Sequence[Trace]:

@@ -355,7 +355,7 @@ def test_merge_refuses_what_the_outer_check_rejects_and_marks_it_when_forced(
     outer: dict[str, Any] = {"verdict": "undecided", "effect": -0.46}
     monkeypatch.setattr(merging, "check", checked_and_one_rejected)
     first, *_ = merging.merge_campaign(finished.campaign).notes
-    assert first.startswith("Not shown to match the baseline: steps: the correlation of PAPI_")
+    assert first.startswith("Not shown to match the runs that they are compared with: steps: the correlation of PAPI_")
     outer = {"verdict": "shifted", "effect": -0.05}
     assert not merging.merge_campaign(finished.campaign).rejected
     for verdict in ("shifted", "perturbed"):
