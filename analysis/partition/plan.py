@@ -149,6 +149,8 @@ class Forecast:
         Runs if no two metrics go together.
     hours_high : float or None
         Hours for these runs.
+    limit : int or None
+        Runs after which `max_runs` or `max_hours` stops the search; None without a limit.
     """
 
     low: int
@@ -157,6 +159,7 @@ class Forecast:
     hours_low: float | None = None
     hours_expected: float | None = None
     hours_high: float | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,7 @@ def forecast_words(plan: Plan) -> str:
         f"The search made {counted(plan.runs_used, 'run')} after the first baseline. The prediction was "
         f"{counted(predicted.low, 'run')} if one subset holds all metrics, {predicted.expected:,} if each subset holds "
         f"about five, and {predicted.high:,} if each metric needs a subset of its own."
+        + (f" A limit stops the search after {counted(predicted.limit, 'run')}." if predicted.limit is not None else "")
     )
 
 

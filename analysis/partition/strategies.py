@@ -242,10 +242,11 @@ def forecast(
             # `improve` tries to join every two subsets and to move each metric to another subset, and regroups.
             measurements += chosen.candidates(metrics, subsets) + subsets * (subsets - 1) / 2 + metrics + _REGROUP
         repetitions = _SEARCH * measurements + _CERTIFY * subsets
-        needed = ceil(given.repetitions * repetitions) * passes + baseline_runs
-        return min([needed, *limits])
+        return ceil(given.repetitions * repetitions) * passes + baseline_runs
 
     low, expected, high = (runs(subsets) for subsets in (1, ceil(metrics / _TOGETHER), metrics))
+    limit = min(limits, default=None)
     if given.seconds_per_run is None:
-        return Forecast(low, expected, high)
-    return Forecast(low, expected, high, *(count * given.seconds_per_run / 3600 for count in (low, expected, high)))
+        return Forecast(low, expected, high, limit=limit)
+    hours = [count * given.seconds_per_run / 3600 for count in (low, expected, high)]
+    return Forecast(low, expected, high, hours[0], hours[1], hours[2], limit)

@@ -260,7 +260,7 @@ def decide_open_changes(spec: CampaignSpec, judgement: Judgement, path: Path, *,
         else "give a copy of the spec another name and `runs: until decided`, and run it"
     )
     anew = f"{again}: it measures anew, with up to {MOST_RUNS} runs per configuration, and keeps α"
-    return f"{anew}. {_SPENT}" if judgement.extensions else f"{anew}, for more runs: its looks share α. Or {once}"
+    return f"{anew}. {_SPENT}" if judgement.extensions else f"{anew}, because its looks share α. Or {once}"
 
 
 _SPENT = "Runs were added to this campaign already: with further ones, the chance of a wrong verdict grows again"

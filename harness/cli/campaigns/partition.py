@@ -71,7 +71,8 @@ class Command:
             "--max-hours",
             type=float,
             metavar="H",
-            help="stop after H hours and keep the best plan so far (default: the spec's `max_hours`)",
+            help="stop after H hours and keep the best plan so far; builds and the first baseline do not count "
+            "(default: the spec's `max_hours`)",
         )
         add("--json", action="store_true", help="print the plan and its evidence as JSON")
         add_progress_option(parser)
@@ -134,7 +135,8 @@ def _show_forecast(progress: TerminalProgress, predicted: Forecast) -> None:
     progress.line(
         f"[bold]about {predicted.expected} runs[/bold]{_hours(predicted.hours_expected)} after the baseline: "
         f"{predicted.low}{_hours(predicted.hours_low)} if all metrics can be collected together, "
-        f"{predicted.high}{_hours(predicted.hours_high)} if no two can",
+        f"{predicted.high}{_hours(predicted.hours_high)} if no two can"
+        + (f"; the limit allows {predicted.limit}" if predicted.limit is not None else ""),
         "forecast",
         expected=predicted.expected,
         low=predicted.low,

@@ -66,10 +66,14 @@ def test_a_forecast_rises_from_low_to_high_and_with_passes(strategy):
     assert one.hours_expected is None
 
 
-def test_a_forecast_keeps_both_limits_and_tells_hours():
+def test_a_forecast_tells_hours_and_where_a_limit_stops():
+    """Cut at the limit, it would say that the limit is enough."""
     found = forecast(20, settings=SearchSettings(max_runs=100, seconds_per_run=36, max_hours=0.5))
-    assert (found.low, found.expected, found.high) == (20, 50, 50)
-    assert (found.hours_low, found.hours_expected, found.hours_high) == (0.2, 0.5, 0.5)
+    unlimited = forecast(20)
+    assert (found.low, found.expected, found.high) == (unlimited.low, unlimited.expected, unlimited.high)
+    assert (found.limit, unlimited.limit) == (50, None)
+    assert found.hours_high == pytest.approx(found.high / 100)
+    assert forecast(20, settings=SearchSettings(max_runs=100)).limit == 100
 
 
 def test_what_all_metrics_together_take_is_within_the_low_forecast():

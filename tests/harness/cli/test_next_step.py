@@ -42,7 +42,7 @@ def test_a_number_of_runs_that_decides_every_change_is_named_with_its_time(tmp_p
     said = _advice(tmp_path, 14, 60)
     first, _, second = said.partition(". Or add runs once, with a chance of up to 2 α of a wrong verdict: ")
     assert first.startswith("type the command again with --until decided before --")
-    assert first.endswith("up to 60 runs per configuration, and keeps α, for more runs: its looks share α")
+    assert first.endswith("up to 60 runs per configuration, and keeps α, because its looks share α")
     assert second.startswith("type the command again with `--baseline-runs 60 --runs 60` before -- (about ")
     assert " min " in said
 
