@@ -298,7 +298,7 @@ def show_totals(totals: Sequence[Total]) -> None:
                 f"{total.rate:,.0f}" if total.rate >= 10 else f"{total.rate:.2g}",
             ]
         rows.append([total.name, str(total.runs), *values])
-    table = Table(columns, rows, "Software metrics: events per run, and per second of the untouched program")
+    table = Table(columns, rows, "Software metrics: events per run, and per second of the untouched program's CPU time")
     terminal().print(table.to_rich())
 
 

@@ -103,8 +103,12 @@ def judge(
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         extensions = len(manifest.fact("extended") or ())
-        native = manifest.fact("native") or {"seconds": 0.0}  # not recorded for imported runs
-        totals = software_totals(spec, verdicts.traces, native_seconds=native["seconds"])
+        native = manifest.fact("native") or dict.fromkeys(
+            ("seconds", "user_s", "system_s"), 0.0
+        )  # not of imported runs
+        totals = software_totals(
+            spec, verdicts.traces, cpu_seconds=native["user_s"] + native["system_s"] or native["seconds"]
+        )
     unwritten = ""
     if write and method == "runs":
         try:
@@ -174,10 +178,10 @@ class Total:
     # least, most: Fewest and most events in a run; for a gauge, the smallest and largest sampled value.
     least: int
     most: int
-    rate: float | None  # Events per second of the untouched program's time; None for a gauge
+    rate: float | None  # Events per second of the untouched program's CPU time; None for a gauge
 
 
-def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float) -> Sequence[Total]:
+def software_totals(spec: CampaignSpec, traces: Traces, *, cpu_seconds: float) -> Sequence[Total]:
     """Return the totals of each software metric that at least one run recorded, in the order of the spec."""
     every = [trace for by_configuration in traces.values() for runs in by_configuration.values() for trace in runs]
     totals = []
@@ -191,7 +195,7 @@ def software_totals(spec: CampaignSpec, traces: Traces, *, native_seconds: float
         else:
             counts = [int(column.sum()) for column in columns]
             counted = median(counts)
-            totals.append(Total(name, len(counts), counted, min(counts), max(counts), counted / native_seconds))
+            totals.append(Total(name, len(counts), counted, min(counts), max(counts), counted / cpu_seconds))
     return tuple(totals)
 
 
