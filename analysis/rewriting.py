@@ -59,7 +59,7 @@ class FunctionCost:
 
     @property
     def varies(self) -> bool:
-        """Return whether what the build executes more or less may be the program's own variation."""
+        """Return whether the difference may be the program's own variation."""
         return self.spread > 0 and (not self.no_ops or abs(self.by_compiler) <= _OWN * self.spread)
 
     @property
@@ -181,8 +181,8 @@ class Rewriting:
         own = [f"{cost.title} ({percent(cost.spread / self.before).removeprefix('+')})" for cost in self._own()]
         if own:
             said.append(
-                f"Two runs of the untouched program differ in {listing(own[:_MOST])}: what {build} executes more or "
-                "less in such a function may be the program's own variation."
+                f"Two runs of the untouched program differ in {listing(own[:_MOST])}: the differences of {build} in "
+                "these functions may be the program's own."
             )
         return tuple(said)
 

@@ -31,9 +31,10 @@ _REPEATABLE = (
     "Simulated counts do not depend on the host's load, but on the size of the environment, which runs of one round "
     "share: see whether other runs of this round differ too."
 )
+_DRIFT = "Check what changed on the host during the campaign."
 _REPEATABLE_DRIFT = (
-    "Simulated counts do not depend on the host's load: look for what the program takes from its files, the clock or "
-    "random numbers. The closer p is to the level of the tests, the more likely is chance."
+    "Simulated counts do not depend on the host's load: check whether the program's input changes from run to run, "
+    "such as files, the clock or random numbers. A p near the level of the tests may be chance."
 )
 
 
@@ -180,8 +181,7 @@ class Stability:
             named = "; ".join(map(str, self.drift[:_NAMED]))
             more = f"; and {len(self.drift) - _NAMED} more" if len(self.drift) > _NAMED else ""
             steadily = any(drift.is_total and drift.grows_steadily for drift in self.drift)
-            cause = "Check what changed on the host during the campaign."
-            cause = _STATE if steadily else _REPEATABLE_DRIFT if self.repeatable else cause
+            cause = _STATE if steadily else _REPEATABLE_DRIFT if self.repeatable else _DRIFT
             findings.append(f"The baseline drifts: {named}{more}. {cause}")
         what = _REPEATABLE if self.repeatable else "Check this run, and leave it out if something disturbed it."
         findings += [f"Baseline run {outlier.run} is an outlier: {outlier}. {what}" for outlier in self.outliers]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from unperturbed.analysis.metric_names import pair_name, plain_name
+from unperturbed.analysis.perturbation.correlation import fisher, from_fisher
 from unperturbed.common.table import Cell, Column, Table, Tone
 from unperturbed.common.wording import (
     BAD,
@@ -433,13 +434,8 @@ def shown_levels(change: Change) -> tuple[float, float]:
     before, after = mean_rho(change.reference), [mean_rho(change.observed)]
     if change.partners:
         own = mean_rho(change.reference[at] for at in change.partners)
-        after.append(float(np.tanh(sum(map(_fisher, (before, after[0]))) - _fisher(own))))
+        after.append(float(from_fisher(fisher(before) + fisher(after[0]) - fisher(own))))
     return before, min(after, key=lambda level: abs(level - before - change.effect))
-
-
-def _fisher(rho: float) -> float:
-    # A correlation of exactly ±1 would be infinite; the bound changes only digits that pages do not show.
-    return float(np.arctanh(np.clip(rho, -0.999999, 0.999999)))
 
 
 def mean_rho(rhos: Iterable[float]) -> float:
@@ -448,4 +444,6 @@ def mean_rho(rhos: Iterable[float]) -> float:
     values = values[np.isfinite(values)]
     if not values.size:
         return float("nan")
-    return float(np.tanh(np.mean([_fisher(value) for value in values])))
+    # A correlation of exactly ±1 would be infinite on Fisher's scale; the bound changes only digits that pages do not
+    # show.
+    return float(np.tanh(np.mean(np.arctanh(np.clip(values, -0.999999, 0.999999)))))

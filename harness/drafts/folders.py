@@ -126,7 +126,7 @@ def _program_of(makefile: Path, folder: Path) -> str:
     files = [
         name for name in dict.fromkeys([*asked, *needs]) if name in recipes and re.fullmatch(r"[\w/-][\w./-]*", name)
     ]
-    programs = [name for name in files if "." not in Path(name).name and (name not in _NO_PROGRAMS)]
+    programs = [name for name in files if "." not in Path(name).name and name not in _NO_PROGRAMS]
     return min(programs, key=rank, default=ours)
 
 

@@ -65,8 +65,8 @@ def test_functions_that_differ_between_runs_of_the_program_are_not_blamed_on_the
     assert said[2:] == [
         "Functions of ready with other code: step (+3.0 %: calls +3.0 %).",
         "Functions of ready without a counted place that differ: grow (+1.2 %).",
-        "Two runs of the untouched program differ in find (6.6 %) and walk (0.30 %): what ready executes more or less "
-        "in such a function may be the program's own variation.",
+        "Two runs of the untouched program differ in find (6.6 %) and walk (0.30 %): the differences of ready in "
+        "these functions may be the program's own.",
     ]
     assert [str(row[0]) for row in added.table("ready").rows][:2] == ["find (differs between runs)", "step"]
     assert Rewriting.from_dict(added.to_dict()) == added
