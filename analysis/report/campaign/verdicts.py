@@ -249,7 +249,8 @@ def campaign_sentence(results: Sequence[ConfigurationResult], content: ReportCon
         if content is not None
         and any(change.verdict == "perturbed" for change in content.totals.get(result.configuration, ()))
     ]
-    totals = f" Totals changed by more than the tolerance in {first_of(changed, _NAMED)}." if changed else ""
+    names = listing(changed) if len(changed) <= _NAMED else first_of(changed, _NAMED)
+    totals = f" Totals changed by more than the tolerance in {names}." if changed else ""
     return f"{_correlations_sentence(results)}{totals}"
 
 

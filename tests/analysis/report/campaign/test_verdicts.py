@@ -238,6 +238,9 @@ def test_the_headline_names_configurations_whose_totals_changed():
     said = verdicts.campaign_sentence([calls], replace(content(), totals={"calls": (changed,)}))
     assert said.startswith("calls is unperturbed: measuring did not change how")
     assert said.endswith(" Totals changed by more than the tolerance in calls.")
+    both = replace(content(), totals={"calls": (changed,), "loops": (changed,)})
+    said = verdicts.campaign_sentence([calls, replace(calls, configuration="loops")], both)
+    assert said.endswith(" Totals changed by more than the tolerance in calls and loops.")
 
 
 def test_advice_for_unperturbed_correlations_names_totals_that_changed():
