@@ -14,7 +14,11 @@ from unperturbed.analysis.choice.clusters import Tree, join
 from unperturbed.analysis.choice.held_back import Prediction, Step, judge_choices
 from unperturbed.analysis.choice.moments import FloatArray, Moments, Scale, rescale
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
-from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS, few_interval_notes
+from unperturbed.analysis.perturbation.comparable import (
+    MINIMUM_INTERVALS,
+    few_interval_notes,
+    vary_in_few_intervals,
+)
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result, plain
 from unperturbed.common.wording import counted, duration
@@ -204,6 +208,7 @@ def choose_metrics(
         if most < len(names) - 1
         else []
     )
+    few = vary_in_few_intervals(values, names)
     return MetricChoice(
         tuple(names),
         frozenset(simulated) & frozenset(names),
@@ -216,7 +221,7 @@ def choose_metrics(
         cost,
         scale,
         (*left_out, *excluded),
-        (*notes, *_cycle_notes(names, simulated), *few_interval_notes(values, names), *limit),
+        (*notes, *_cycle_notes(names, simulated), *few_interval_notes(few, "rely on none"), *limit),
         hours,
     )
 

@@ -152,6 +152,7 @@ class Baseline:
         names, excluded = comparable.compared_metrics(self.traces[0], metrics, software=software)
         _require_same_metrics(self.traces, self.runs)
         values, flat = comparable.comparable_values(self.traces[0], self.traces, self.runs, names)
+        flat = comparable.without_few(flat, comparable.vary_in_few_intervals(values, names), names)
         self.metrics = tuple(metric for metric in names if metric not in flat)
         if not self.metrics:
             raise DataError(

@@ -23,8 +23,8 @@ MINIMUM_INTERVALS = 30
 _MOST_APART = 1.25
 """Largest ratio of the median interval lengths of two runs, for runs with an unknown interval timer."""
 
-_FEW, _ONE_IN = 2, 20
-"""A metric rests on few intervals if at most 2 of a run, or one in 20, have another value than most have."""
+_FEW, _ONE_IN = (2, 5), 20
+"""A metric varies in few intervals if one in 20, at least 2 and at most 5, has another value than most have."""
 
 _COMPARED_KINDS = ("hardware", "simulated", "derived")
 _SOFTWARE, _OS = "software", "os"
@@ -197,20 +197,34 @@ def _constant_metrics(values: FloatArray, run: str, metrics: Sequence[str]) -> d
     }
 
 
-def few_interval_notes(runs: Sequence[FloatArray], metrics: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence about the metrics that have one value in nearly all intervals of every run, but not in all.
+def vary_in_few_intervals(runs: Sequence[FloatArray], metrics: Sequence[str]) -> dict[str, int]:
+    """Return the metrics that have one value in nearly all intervals of every run, and the most other intervals.
+
+    Their correlations rest on these few intervals. Constant metrics are not returned.
 
     `runs`: Values of each run, (intervals, metrics).
     """
     others = np.array([[_other_values(column) for column in values.T] for values in runs])
-    most = np.array([max(_FEW, len(values) // _ONE_IN) for values in runs])
-    found = ((others > 0) & (others <= most[:, None])).all(axis=0)
-    if found.any():
-        names = [f"`{metrics[at]}`" for at in np.flatnonzero(found).tolist()]
+    few = np.array([np.clip(len(values) // _ONE_IN, *_FEW) for values in runs])
+    found = np.flatnonzero(((others > 0) & (others <= few[:, None])).all(axis=0))
+    return {metrics[at]: int(others[:, at].max()) for at in found.tolist()}
+
+
+def without_few(constant: Mapping[str, str], few: Mapping[str, int], metrics: Sequence[str]) -> dict[str, str]:
+    """Return the reasons to exclude metrics, with those that vary in few intervals if any other metric is left."""
+    if not set(metrics) - constant.keys() - few.keys():
+        return dict(constant)
+    reasons = {name: f"one value in all intervals of each run but at most {most}" for name, most in few.items()}
+    return reasons | dict(constant)
+
+
+def few_interval_notes(few: Mapping[str, int], then: str) -> Iterator[str]:
+    """Yield a sentence about the metrics that vary in few intervals; `then`: what follows for their correlations."""
+    if few:
         yield (
-            f"{listing(names)} {'have' if len(names) > 1 else 'has'} one value in all intervals of each run but at "
-            f"most {others[:, found].max()}, often the first and the last: every correlation of "
-            f"{'these metrics' if len(names) > 1 else 'this metric'} rests on these few, so rely on none."
+            f"{listing(f'`{name}`' for name in few)} {'have' if len(few) > 1 else 'has'} one value in all intervals of "
+            f"each run but at most {max(few.values())}, often the first and the last: every correlation of "
+            f"{'these metrics' if len(few) > 1 else 'this metric'} rests on these few, so {then}."
         )
 
 

@@ -239,9 +239,9 @@ def builds_section(plan: Plan) -> Html | None:
     if not plan.families:
         return None
     said = (
-        "With the sites of all metrics, the program changes even if nothing counts. Each of these builds has the sites "
-        "of some metrics and is certified against the baseline, by runs that count nothing. Subsets are "
-        "compared with the build of their family."
+        "The build with the sites of all metrics is not shown to leave the program alone, even if nothing counts. Each "
+        "of these builds has the sites of some metrics and is certified against the baseline, by runs that count "
+        "nothing. Subsets are compared with the build of their family."
     )
     return section("builds", "Builds", tag("p", said), families_table(plan).to_html())
 

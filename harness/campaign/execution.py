@@ -187,7 +187,7 @@ def execute_plan(session: Session, samplings: Mapping[str, Sampling], manifest: 
             configurations={name: runs[name] for name in names if runs[name]},
             passes=Passes(tuple(session.passes.values()), manifest.fact("reasons")),
             notes=(
-                *(fact["note"] for fact in pilot.values() if fact["note"]),
+                *dict.fromkeys(fact["note"] for fact in pilot.values() if fact["note"]),
                 *(manifest.fact("probe_notes") or ()),
                 *dict.fromkeys(note for notes in (manifest.fact("layout_notes") or {}).values() for note in notes),
             ),

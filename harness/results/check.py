@@ -24,7 +24,11 @@ from unperturbed.analysis.perturbation import (
     inner_by_bootstrap,
     overhead,
 )
-from unperturbed.analysis.perturbation.comparable import compared_pairs, few_interval_notes
+from unperturbed.analysis.perturbation.comparable import (
+    compared_pairs,
+    few_interval_notes,
+    vary_in_few_intervals,
+)
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
@@ -92,7 +96,6 @@ def check_runs(
             continue
         pass_ = _Pass(spec, how, name, by_configuration, traces[name], metrics, new_metrics, met, first=not counted)
         _check_pass(pass_, findings)
-        findings.note(*few_interval_notes([trace.values(metrics) for trace in baseline_traces], metrics))
         counted += new_metrics
         met |= pairs_of(metrics)
     if findings.shared and spec.campaign.layouts == "varied":
@@ -354,6 +357,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         # Runs of the baseline failed: show the campaign as far as it got; repeating these runs improves the verdicts.
         _check_by_few(pass_, planned, findings)
         return
+    findings.note(*_on_few_intervals(baseline, pass_.metrics))
     on = align_on(spec, baseline_traces[0])
     if on != tuple(spec.analysis.align_on):
         lacking = ", ".join(name for name in spec.analysis.align_on if name not in on)
@@ -394,6 +398,12 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
                 "for subsets, because they compare subsets with the anchor's runs instead of the baseline: choose an "
                 "anchor whose events are rarer."
             )
+
+
+def _on_few_intervals(baseline: Baseline, metrics: Sequence[str]) -> Iterator[str]:
+    """Yield a note on the metrics of a pass that vary in few intervals, and whether they are compared."""
+    few = vary_in_few_intervals([trace.values(metrics) for trace in baseline.traces], metrics)
+    yield from few_interval_notes(few, "rely on none" if few.keys() & baseline.metrics else "none is compared")
 
 
 def _compare(

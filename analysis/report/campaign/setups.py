@@ -5,13 +5,15 @@ Both sides count the same metrics, so a difference is not a perturbation by meas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS
 from unperturbed.analysis.totals.total_text import totals_sentence
 from unperturbed.common.wording import correlation, counted, listing
 
 if TYPE_CHECKING:
+    from unperturbed.analysis.perturbation import Change
     from unperturbed.analysis.report.campaign.content import ConfigurationResult, ReportContent
 
 SECOND = "B"
@@ -43,8 +45,8 @@ def setups_sentence(results: Sequence[ConfigurationResult], content: ReportConte
             )
         elif result.verdict == "shifted":
             lead = (
-                f"the metrics of {first} and {name} do not correlate alike: {_how_many(result)}, and more runs would "
-                f"show whether they differ by more than {tolerance}"
+                f"the metrics of {first} and {name} do not correlate alike: {_how_many(result)}, and "
+                f"{what_shows(result.having('shifted'))} whether they differ by more than {tolerance}"
             )
         else:
             lead = f"it is undecided whether the metrics of {first} and {name} correlate alike: {_how_many(result)}"
@@ -52,6 +54,12 @@ def setups_sentence(results: Sequence[ConfigurationResult], content: ReportConte
         totals_said = totals_sentence(name, totals, first, advice=content is None or content.looks is None)
         said.append(f"{lead[0].upper()}{lead[1:]}. {totals_said}".rstrip())
     return " ".join(said)
+
+
+def what_shows(shifted: Iterable[Change]) -> str:
+    """Return `more runs would probably show` if the runs that decide all these changes can be made."""
+    near = all(change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS for change in shifted)
+    return "more runs would probably show" if near else "these runs do not show"
 
 
 def _how_many(result: ConfigurationResult) -> str:

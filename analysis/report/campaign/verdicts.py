@@ -15,7 +15,7 @@ from unperturbed.analysis.perturbation import (
     overhead_words,
     runs_advice,
 )
-from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS, cause_table
+from unperturbed.analysis.perturbation.verdict_text import cause_table
 from unperturbed.analysis.report.campaign.content import described_metrics
 from unperturbed.analysis.report.campaign.setups import (
     SECOND,
@@ -24,6 +24,7 @@ from unperturbed.analysis.report.campaign.setups import (
     setup_advice,
     setup_meaning,
     setups_sentence,
+    what_shows,
 )
 from unperturbed.analysis.totals.total_text import totals_advice
 from unperturbed.common.markup import Html, tag, text
@@ -277,11 +278,9 @@ def _correlations_sentence(results: Sequence[ConfigurationResult]) -> str:
         )
     elif names["shifted"]:
         shifted = [change for result in results for change in result.having("shifted")]
-        near = all(change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS for change in shifted)
-        show = "more runs would probably show" if near else "these runs do not show"
         lead = (
             "No correlation was shown to change by more than the tolerance, but "
-            f"{_are(names.pop('shifted'), 'shifted')}: correlations changed, and {show} whether by more"
+            f"{_are(names.pop('shifted'), 'shifted')}: correlations changed, and {what_shows(shifted)} whether by more"
         )
     else:
         lead = f"No correlation was shown to change, but {listing(names.pop('undecided'))} remained undecided"

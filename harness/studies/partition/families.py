@@ -91,7 +91,7 @@ def _without_build(undecided: UndecidedMetrics) -> str:
     """Return why metrics are in no family: nothing was counted in what the search compared."""
     whose = "its" if len(undecided.metrics) == 1 else "their"
     why = undecided.reason.replace("in no certified subset; measured alone,", f"a build with {whose} sites alone is")
-    return f"no build with {whose} sites is shown to leave the program alone without counting: {why}"
+    return f"no build with {whose} sites is certified to leave the program alone without counting: {why}"
 
 
 def profile_alone(runs: RunsHere, metrics: Sequence[str], progress: Progress) -> dict[str, Rewriting]:

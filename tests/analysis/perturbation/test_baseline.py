@@ -138,6 +138,23 @@ def test_metrics_that_do_not_vary_are_excluded_by_name(baseline_runs):
     assert np.isfinite(baseline.correlations).all()
 
 
+def test_a_metric_that_varies_in_few_intervals_is_not_compared_beside_others(baseline_runs):
+    def bursts(run, lengths):
+        ones = np.zeros(len(run), int)
+        for at in range(lengths):
+            ones[at * 13] = 9 + at
+        return changed(run, columns={"H1": ones})
+
+    baseline = Baseline([bursts(run, 2) for run in baseline_runs])
+    assert baseline.metrics == ("H0", "H2", "H3", "PAPI_TOT_INS")
+    assert ("H1", "one value in all intervals of each run but at most 2") in baseline.excluded
+    assert "H1" in Baseline([bursts(run, 6) for run in baseline_runs]).metrics
+    one = [bursts(run, 2 + 4 * (at == 2)) for at, run in enumerate(baseline_runs)]
+    assert "H1" in Baseline(one).metrics
+    alone = Baseline([bursts(run, 2) for run in baseline_runs], metrics=["H1"])
+    assert alone.metrics == ("H1",)
+
+
 def test_a_metric_that_stops_varying_is_named_and_prevents_unperturbed(program, baseline_runs):
     rng = np.random.default_rng(6)
     checked = simulate.runs(program, rng, 3)

@@ -86,7 +86,7 @@ def test_a_metric_that_varies_in_few_intervals_is_named(
     assert len(said) == (sentence is not None)
     if sentence:
         assert said[0].startswith(sentence) and said[0].endswith(
-            "every correlation of this metric rests on these few, so rely on none."
+            "every correlation of this metric rests on these few, so none is compared."
         )
 
 

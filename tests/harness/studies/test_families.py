@@ -230,6 +230,6 @@ def test_why_a_metric_is_in_no_build_says_that_nothing_was_counted() -> None:
     builds: Any = SimpleNamespace(unmeasurable=(), undecided=(alone,))
     _, (left,) = left_out(builds, {})
     assert left.reason == (
-        "no build with its sites is shown to leave the program alone without counting: a build with its sites alone is "
-        "undecided after 20 repetitions: outer a"
+        "no build with its sites is certified to leave the program alone without counting: a build with its sites "
+        "alone is undecided after 20 repetitions: outer a"
     )

@@ -23,7 +23,7 @@ from unperturbed.analysis.report.traces import (
     warm_up_band,
 )
 from unperturbed.common.markup import tag
-from unperturbed.common.wording import counted
+from unperturbed.common.wording import counted, listing
 
 if TYPE_CHECKING:
     from unperturbed.analysis.report.campaign.content import ReportContent
@@ -169,7 +169,8 @@ def _shading(content: ReportContent) -> str:
     if not content.warm_up:
         return ""
     treated = "correlations leave it out" if content.warm_up_left_out else "correlations include it"
-    return f" Shaded is the start, which differs from the rest; {treated}."
+    whose = f" of {listing(content.warm_up)}" if len(content.warm_up) < len(content.traces) else ""
+    return f" Shaded is the start{whose}, which differs from the rest; {treated}."
 
 
 def _extent(traces: Sequence[Trace]) -> str:

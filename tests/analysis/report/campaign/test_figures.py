@@ -292,6 +292,17 @@ def test_traces_hold_the_chosen_metric_of_three_runs_and_the_software_metrics(co
     assert len({tuple(one) for one in ranges.values()}) == 1
 
 
+@pytest.mark.parametrize(("shaded", "whose"), [(("light", "heavy"), " of light and heavy,"), ((), ",")])
+def test_the_legend_names_the_configurations_whose_start_is_shaded(
+    content: ReportContent, shaded: tuple[str, ...], whose: str
+):
+    begins = dict.fromkeys(shaded or content.traces, 7)
+    block = made_blocks(replace(content, warm_up=begins))["traces"]
+    said = block.to_html()
+    assert f"Shaded is the start{whose} which differs from the rest; correlations include it." in said
+    assert "Shaded" not in made_blocks(content)["traces"].to_html()
+
+
 def test_long_traces_are_thinned_and_say_so(content: ReportContent):
     long = make_content(intervals=3000, runs=3, baseline_runs=5)
     assert neighbours(content) == 1

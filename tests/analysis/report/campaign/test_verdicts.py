@@ -18,6 +18,7 @@ from unperturbed.analysis.report.campaign.content import (
     ReportContent,
     ReportSettings,
 )
+from unperturbed.analysis.report.campaign.setups import setups_sentence
 from unperturbed.analysis.totals import TotalChange
 from unperturbed.common import wording
 
@@ -159,6 +160,8 @@ def test_the_headline_promises_no_more_than_the_advice():
         "No correlation was shown to change by more than the tolerance, but medium and heavy are shifted: correlations "
         "changed, and these runs do not show whether by more."
     )
+    assert "and more runs would probably show whether they differ by more" in setups_sentence([near])
+    assert "and these runs do not show whether they differ by more" in setups_sentence([far])
 
 
 def test_campaign_sentence_of_many_configurations_names_a_few():
