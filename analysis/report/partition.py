@@ -85,7 +85,11 @@ def picture_section(plan: Plan, beneath: Content, *, anchor: str | None, simulat
     )
     heads: list[str | tuple[str, str]] = [
         "metric",
-        (head, f"overhead of this metric alone{' (with the anchor)' if anchor else ''}, relative to the baseline"),
+        (
+            head,
+            f"overhead of this metric alone{' (with the anchor)' if anchor else ''}, relative to runs that count "
+            "nothing, of the same build if the subsets share one",
+        ),
         *(subset.name for subset in plan.subsets),
     ]
     left_out = [""] if len(held) < len(metrics) else []

@@ -61,14 +61,6 @@ def unwatched(_what: str, _done: int, _total: int) -> None:
     """Ignore the progress of an analysis."""
 
 
-def ends_at_events(metric: str, every: int) -> str:
-    """Return a note on a campaign whose intervals end at events of a software metric."""
-    return (
-        f"An interval ends after {counted(every, 'event')} of {metric}. Every configuration counts {metric}, the "
-        "baseline too, so the baseline is not the untouched program: no verdict shows what this counting changes."
-    )
-
-
 class Progress(Protocol):
     """Receiver of a campaign's reports of progress, which come between runs: nothing is drawn during a measurement."""
 

@@ -430,7 +430,7 @@ def _print_passes(ready: Readiness, described: Mapping[str, Any]) -> None:
 
 
 def _print_plan(ready: Readiness, described: Mapping[str, Any]) -> None:
-    from unperturbed.harness.campaign.progress import ends_at_events
+    from unperturbed.collectors.records.notes import ends_at_events
     from unperturbed.harness.spec.quantities import EventInterval
     from unperturbed.harness.spec.sections.campaign import READY
 

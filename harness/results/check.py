@@ -33,10 +33,9 @@ from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.records.processes import images
-from unperturbed.collectors.sources import find_sources
+from unperturbed.collectors.records.notes import recording_notes
 from unperturbed.common.table import Table
-from unperturbed.common.wording import counted, listing, number, percent
+from unperturbed.common.wording import counted, listing, percent
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.plan import ALL, Configuration, find_sham, judged_configurations
 from unperturbed.harness.campaign.progress import Watch, unwatched
@@ -125,14 +124,7 @@ def check_runs(
             if any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
-    findings.note(*_of_several_processes(every), *_without_sampler(every), *_threads_without_traces(every))
-    findings.note(
-        *_uncounted_threads(every),
-        *_threads_in_turn(every),
-        *_events_before(every),
-        *unequal_loads(spec, every),
-        *warm_up.notes,
-    )
+    findings.note(*recording_notes(every), *unequal_loads(spec, every), *warm_up.notes)
     doses, notes = decide_all_responses(findings.responses, alpha=spec.analysis.alpha)
     findings.note(*notes)
     return CampaignVerdicts(
@@ -161,106 +153,6 @@ def _of_whole_runs(verdict: Verdict, traces: Traces, warm_up: WarmUp) -> Verdict
         for by_configuration in traces.values()
     )
     return next((replace(verdict, overhead=overhead(*both)) for both in sides if all(both)), verdict)
-
-
-def _of_several_processes(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a sentence on the processes of a run, by executable, if runs have several."""
-    runs = [trace.attributes["processes"] for trace in traces if len(trace.attributes.get("processes", ())) > 1]
-    if not runs:
-        return
-    typical = sorted(runs, key=len)[len(runs) // 2]
-    metric = next((name for name in ("PAPI_TOT_INS", "perf::instructions") if name in typical[0]["totals"]), "")
-    if all("rank" in process for process in typical):
-        yield f"Each run has {len(typical)} MPI ranks, whose counts are added."
-        return
-    shares = images(typical, metric)
-    parts = [
-        f"{image} {number(100 * entry['share'], 2)} %"
-        + (f" ({entry['processes']} processes)" if entry["processes"] > 1 else "")
-        for image, entry in list(shares.items())[:_MOST_IMAGES]
-    ]
-    if len(shares) > len(parts):
-        parts.append(counted(len(shares) - len(parts), "other executable"))
-    least, most = min(map(len, runs)), max(map(len, runs))
-    processes = f"{most} processes" if least == most else f"{least} to {most} processes"
-    yield (
-        f"Each run has {processes}, whose counts are added. Shares of {'instructions' if metric else 'time'}: "
-        f"{listing(parts)}."
-    )
-
-
-_MOST_IMAGES = 6
-
-
-def _without_sampler(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note if processes that no sampler could enter used much of the CPU time: their events are missing."""
-    shares = [trace.attributes.get("uncounted_share", 0.0) for trace in traces]
-    if shares and (share := float(np.median(shares))) > _MUCH_UNCOUNTED:
-        yield (
-            f"Processes without a sampler used {number(100 * share, 2)} % of the CPU time, and their events are "
-            "missing: programs that are linked statically, set-uid, written in Go, built elsewhere (if the spec has a "
-            "`build`), or started with an empty environment. To count them, use `sampler: outside`."
-        )
-
-
-_MUCH_UNCOUNTED = 0.1
-"""Starting processes takes CPU time before their samplers: a smaller share says nothing."""
-
-
-def _uncounted_threads(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note if threads ran whose hardware events nobody counted: totals are then too small."""
-    alone = [
-        trace for trace in traces if trace.attributes.get("made_threads") and trace.attributes["sampled_threads"] == 1
-    ]
-    read = {name for name, source in find_sources().items() if source.sampled}
-    if any(metric.source in read for trace in alone for metric in trace.metrics.values()):
-        yield (
-            "The program started threads, but hardware events were counted only in its main thread: the other threads' "
-            "events are missing. To count all threads, set `threads: all` under `measure` in the spec, or use "
-            "`sampler: outside`."
-        )
-
-
-def _threads_in_turn(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note if simulated threads share intervals of work, which may then hold other work in each run."""
-    if any(each.attributes.get("made_threads") and each.attributes.get("clock") == "work" for each in traces):
-        yield (
-            "The program started threads, which the simulator runs in turn. If threads share work, they divide it "
-            "differently in each run, and an interval holds other work: correlations then vary more, but totals do not."
-        )
-
-
-def _threads_without_traces(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note on processes whose threads were not kept apart, although the spec asks for it."""
-    most: dict[str, int] = {}
-    for trace in traces:
-        for image, count in trace.attributes.get("threads_without_traces", {}).items():
-            most[image] = max(count, most.get(image, 0))
-    if most:
-        yield (
-            "Threads of further processes have no traces and no verdicts of their own, because their processes have no "
-            f"name that is the same in every run: {listing(f'{image} ({n} threads)' for image, n in most.items())}. "
-            "Their counts are part of the sums."
-        )
-
-
-def _events_before(traces: Sequence[Trace]) -> Iterator[str]:
-    """Yield a note for each software metric with events in constructors: intervals begin after these."""
-    most: dict[str, int] = {}
-    for trace in traces:
-        for name, count in trace.attributes.get("counted_before", {}).items():
-            if count > _FEW_BEFORE * trace[name].sum():
-                most[name] = max(count, most.get(name, 0))
-    for name, count in most.items():
-        yield (
-            f"{name}: {counted(count, 'event')} happened before the first interval, in constructors and static "
-            "initialisers, and the counts do not include them; `sampler: outside` counts them (not with simulated "
-            "counts)."
-        )
-
-
-_FEW_BEFORE = 0.001
-"""Share of a run's events that may happen before the first interval without a note: libraries set themselves up."""
 
 
 @dataclass

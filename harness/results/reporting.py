@@ -1,16 +1,15 @@
-"""Content of a campaign's report, with notes on the limits and the cost of sampling."""
+"""Content of a campaign's report."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from unperturbed.analysis.alignment import align_as_paper
@@ -28,6 +27,7 @@ from unperturbed.analysis.report import (
 )
 from unperturbed.collectors.data import Trace
 from unperturbed.collectors.passes import passes_table
+from unperturbed.collectors.records.notes import sampling_notes
 from unperturbed.collectors.sources import find_source
 from unperturbed.collectors.sources.callgrind import QUANTUM_BLOCKS
 from unperturbed.collectors.sources.source import NONE
@@ -37,7 +37,7 @@ from unperturbed.common.wording import counted, first_of, listing
 from unperturbed.errors import DataError
 from unperturbed.harness.campaign.manifest import Failure, Manifest, RunState
 from unperturbed.harness.campaign.plan import judged_configurations
-from unperturbed.harness.campaign.progress import describe_interval, ends_at_events
+from unperturbed.harness.campaign.progress import describe_interval
 from unperturbed.harness.host import state as host
 from unperturbed.harness.results.check import align_on
 from unperturbed.harness.results.floor import floor_of
@@ -45,8 +45,6 @@ from unperturbed.harness.results.recorded import Traces
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.campaign_spec import CampaignSpec, Imported
 from unperturbed.harness.spec.sections.campaign import BASELINE, PILOT
-
-_MISSED_SHARE = 0.05
 
 
 def write_results(folder: Path, content: ReportContent) -> None:
@@ -177,7 +175,7 @@ def _notes(manifest: Manifest, traces: Sequence[Trace]) -> tuple[str, ...]:
         *filter(None, [why_not, why_split]),
         *(f"{file} was compiled without counters: {why}" for file, why in skipped.items()),
         *dict.fromkeys(note for notes in laid_out.values() for note in notes),
-        *(pilot["note"] for pilot in pilots if pilot and pilot["note"]),
+        *dict.fromkeys(pilot["note"] for pilot in pilots if pilot and pilot["note"]),
         *sampling_notes(traces),
     )
 
@@ -386,94 +384,6 @@ def _machine(machine: Mapping[str, Any]) -> str:
         return ", ".join(caches)
     fixed = f", and one each for {listing(limits['fixed'])}" if limits["fixed"] else ""
     return f"{', '.join(caches)}; {counted(limits['counters'], 'counter')}{fixed}"
-
-
-def sampling_notes(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield notes on the sampling, one sentence each."""
-    if not traces:
-        return
-    yield from _implausible(traces)
-    yield from _scaled(traces)
-    if any(trace.attributes.get("uneven_work") for trace in traces):
-        yield (
-            "The program often waits in system calls. Waiting delays the ticks that end intervals, so the lengths of "
-            "intervals vary from run to run."
-        )
-    yield from _overflowed(traces)
-    yield from _cut_by_program(traces)
-    yield from _missed(traces)
-    yield from _observed(traces)
-
-
-def _implausible(traces: Sequence[Trace]) -> Iterable[str]:
-    sentences = [sentence for trace in traces for sentence in trace.attributes.get("implausible", ())]
-    examples = {sentence.split(" (")[0]: sentence for sentence in sentences}
-    for part, runs in Counter(sentence.split(" (")[0] for sentence in sentences).items():
-        example = f"; in one of them, {examples[part]}" if runs > 1 else f": {examples[part]}"
-        yield f"Counts are implausible in {runs} of {len(traces)} runs{example}."
-
-
-def _scaled(traces: Sequence[Trace]) -> Iterable[str]:
-    names = dict.fromkeys(name for trace in traces for name, metric in trace.metrics.items() if metric.scaled)
-    for name in names:
-        shares = [
-            trace[f"{name}.running_ns"].sum() / max(1, trace[f"{name}.enabled_ns"].sum())
-            for trace in traces
-            if f"{name}.running_ns" in trace.metrics
-        ]
-        yield f"{name} was multiplexed: its counts are extrapolated from {median(shares):.0%} of the time."
-
-
-def _overflowed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a note on the skid between overflow and record, if counts of an event end intervals."""
-    ended = [trace for trace in traces if trace.attributes.get("interval_event") and len(trace)]
-    if not ended:
-        return
-    event, period = (ended[0].attributes[name] for name in ("interval_event", "interval_ns"))
-    skid, late = (median(trace.attributes[name] for trace in ended) for name in ("skid_median", "skid_p99"))
-    yield (
-        f"An interval ends every {period:,} counts of {event}. The median skid, from the overflow to the reading "
-        f"of the counters, is {skid:,.0f} counts ({skid / period:.2g} of an interval); in 99 % of the records, the "
-        f"skid is at most {late:,.0f}."
-    )
-
-
-def _cut_by_program(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield a note on what counts in every configuration, if the program's own events end intervals."""
-    for trace in traces:
-        if metric := trace.attributes.get("interval_metric"):
-            yield ends_at_events(metric, int(trace.attributes["interval_ns"]))
-            return
-
-
-def _missed(traces: Sequence[Trace]) -> Iterable[str]:
-    """Yield notes on unread and missed ticks, which make intervals longer."""
-    timed = [trace for trace in traces if trace.attributes.get("clock") == "monotonic" and len(trace)]
-    missed = [trace.attributes.get("missed_ticks", 0) for trace in timed]
-    shares = [count / (len(trace) + count) for trace, count in zip(timed, missed, strict=True)]
-    unread = sum(trace.attributes.get("unread_ticks", 0) for trace in traces)
-    if unread:
-        yield (
-            f"In all runs together, the counters could not be read at {counted(unread, 'tick')}: the "
-            "intervals before and after such a tick were joined, but no count was lost."
-        )
-    ticks = "event's overflows" if any(trace.attributes.get("interval_event") for trace in timed) else "timer's ticks"
-    if shares and median(shares) > _MISSED_SHARE:
-        yield (f"{median(shares):.0%} of the {ticks} were missed: the host was busy, or the interval is too short.")
-
-
-def _observed(traces: Sequence[Trace]) -> Iterable[str]:
-    seen = [trace for trace in traces if "interrupts_per_record" in trace.attributes]
-    if not seen:
-        return
-    interrupts = median(trace.attributes["interrupts_per_record"] for trace in seen)
-    where = {trace.attributes["observer_processor"] for trace in seen}
-    place = f"on processor {', '.join(map(str, sorted(where)))}" if None not in where else "on the program's processors"
-    real_time = "with" if all(trace.attributes["real_time"] for trace in seen) else "without"
-    yield (
-        f"The observer ran {place}, {real_time} real-time priority. The program's processors received {interrupts:.2g} "
-        "function-call interrupts per record, including those that the kernel sends for its own work."
-    )
 
 
 _HOW_COUNTED = {
