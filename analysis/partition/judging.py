@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -63,7 +63,8 @@ class Reference:
     baseline : Baseline
         Runs without software metrics, for the inner check.
     outer : Baseline or None
-        Runs to align to, if they differ from `baseline`: runs that count only the anchor. None for `baseline`.
+        Runs to align to, if they differ from `baseline`: runs that count only the anchor. None for `baseline`. If they
+        are perturbed themselves, runs are aligned to `baseline`, without the anchor.
     align_on : sequence of str or None
         Metrics to align on; None for IPC if the pass has it, else all metrics that the baseline compares.
     anchor : str or None
@@ -77,11 +78,22 @@ class Reference:
 
     def check(self, traces: Sequence[Trace], level: float) -> tuple[Verdict, Verdict]:
         """Return the verdicts of the inner and the outer check at a level."""
-        on = self.align_on
-        if on is None:
-            on = ("IPC",) if "IPC" in traces[0].metrics else self.baseline.metrics
-        outer = _at_level(self.outer or self.baseline, level)
-        return _at_level(self.baseline, level).inner(traces), outer.outer(traces, align_on=on, anchor=self.anchor)
+        reference, anchor = (None, None) if self.anchor_perturbs else (self.outer, self.anchor)
+        outer = _at_level(reference or self.baseline, level)
+        found = outer.outer(traces, align_on=self._on(traces[0]), anchor=anchor)
+        return _at_level(self.baseline, level).inner(traces), found
+
+    @cached_property
+    def anchor_perturbs(self) -> bool:
+        """Whether the anchor's runs are perturbed between runs: runs are then aligned to `baseline`, without anchor."""
+        if self.outer is None:
+            return False
+        return self.baseline.outer(self.outer.traces, align_on=self._on(self.outer.traces[0])).verdict == "perturbed"
+
+    def _on(self, trace: Trace) -> Sequence[str]:
+        if self.align_on is not None:
+            return self.align_on
+        return ("IPC",) if "IPC" in trace.metrics else self.baseline.metrics
 
     @property
     def runs(self) -> int:

@@ -152,7 +152,7 @@ class Baseline:
         names, excluded = comparable.compared_metrics(self.traces[0], metrics, software=software)
         _require_same_metrics(self.traces, self.runs)
         values, flat = comparable.comparable_values(self.traces[0], self.traces, self.runs, names)
-        flat = comparable.without_few(flat, comparable.vary_in_few_intervals(values, names), names)
+        flat = self._few(values, names, flat) | flat
         self.metrics = tuple(metric for metric in names if metric not in flat)
         if not self.metrics:
             raise DataError(
@@ -172,6 +172,19 @@ class Baseline:
         self.outer_runs = tuple(self.runs[at] for at in spread)
         self._outer_traces = tuple(self.traces[at] for at in spread)
         self._outer_matrices: dict[OuterSettings, FloatArray] = {}
+
+    def _few(self, values: Sequence[FloatArray], names: Sequence[str], constant: Mapping[str, str]) -> dict[str, str]:
+        """Return the metrics that vary in few intervals, with the reason to exclude them, if any other metric is left.
+
+        Events of software metrics may be rare: their pairs are checked to find what a rare event changes.
+        """
+        metrics = self.traces[0].metrics
+        few = {
+            name: f"one value in all intervals of each run but at most {most}"
+            for name, most in comparable.vary_in_few_intervals(values, names).items()
+            if metrics[name].kind != "software"
+        }
+        return few if set(names) - few.keys() - constant.keys() else {}
 
     def __repr__(self) -> str:
         return f"<Baseline: {baseline_table(self).caption}>"

@@ -221,7 +221,6 @@ def inner_by_bootstrap(
     before_runs, after_runs = comparable.run_names(before, name), comparable.run_names(after, "checked")
     names, excluded = comparable.compared_metrics(before[0], metrics)
     values, flat = comparable.comparable_values(before[0], (*before, *after), (*before_runs, *after_runs), names)
-    flat = comparable.without_few(flat, comparable.vary_in_few_intervals(values[: len(before)], names), names)
     kept = [at for at, metric in enumerate(names) if metric not in flat]
     varying = [names[at] for at in kept]
     pairs, built_in = comparable.compared_pairs(

@@ -210,14 +210,6 @@ def vary_in_few_intervals(runs: Sequence[FloatArray], metrics: Sequence[str]) ->
     return {metrics[at]: int(others[:, at].max()) for at in found.tolist()}
 
 
-def without_few(constant: Mapping[str, str], few: Mapping[str, int], metrics: Sequence[str]) -> dict[str, str]:
-    """Return the reasons to exclude metrics, with those that vary in few intervals if any other metric is left."""
-    if not set(metrics) - constant.keys() - few.keys():
-        return dict(constant)
-    reasons = {name: f"one value in all intervals of each run but at most {most}" for name, most in few.items()}
-    return reasons | dict(constant)
-
-
 def few_interval_notes(few: Mapping[str, int], then: str) -> Iterator[str]:
     """Yield a sentence about the metrics that vary in few intervals; `then`: what follows for their correlations."""
     if few:

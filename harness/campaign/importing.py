@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
+from unperturbed.analysis.perturbation.comparable import vary_in_few_intervals
 from unperturbed.collectors.data import Kind, Trace
 from unperturbed.collectors.data.trace import SCALING
 from unperturbed.collectors.imports import ImportFormat, find_files, find_format, read_traces, recognise
@@ -85,7 +86,7 @@ def import_campaign(
         files=tuple(_files_of(ordered)),
         configurations={name: len(runs) for name, runs in ordered.items()},
         metrics=metrics,
-        align_on=_chosen_to_align(align_on, metrics),
+        align_on=_chosen_to_align(align_on, metrics, next(iter(ordered.values()))),
         interval_ns=int(np.median(np.concatenate([trace.end_ns - trace.begin_ns for trace in traces]))),
         command=command,
         tolerance=tolerance,
@@ -175,16 +176,19 @@ def _common_metrics(runs_of: Mapping[str, list[Trace]]) -> tuple[dict[str, Kind]
     return metrics, notes
 
 
-def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind]) -> tuple[str, ...]:
+def _chosen_to_align(asked: Sequence[str], metrics: Mapping[str, Kind], baseline: Sequence[Trace]) -> tuple[str, ...]:
+    """Return the metrics to align on: those asked for, or one that varies in more than a few intervals."""
     for name in asked:
         if name not in metrics:
             known = did_you_mean(name, metrics, limit=1) or f"use {listing(metrics, 'or')}"
             raise SpecError(f"--align-on {name}: not all runs have this metric; {known}")
     if asked:
         return tuple(asked)
-    best = next((name for name in _ALIGNED_ON if name in metrics), None)
-    counts = (name for name, kind in metrics.items() if kind in ("hardware", "simulated"))
-    return (best or next(counts, next(iter(metrics))),)
+    few = vary_in_few_intervals([trace.values(list(metrics)) for trace in baseline], list(metrics))
+    possible = {name: kind for name, kind in metrics.items() if name not in few} or metrics
+    best = next((name for name in _ALIGNED_ON if name in possible), None)
+    counts = (name for name, kind in possible.items() if kind in ("hardware", "simulated"))
+    return (best or next(counts, next(iter(possible))),)
 
 
 def _notes_on_order(runs_of: Mapping[str, list[Trace]]) -> Iterator[str]:

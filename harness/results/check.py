@@ -249,11 +249,8 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         # Runs of the baseline failed: show the campaign as far as it got; repeating these runs improves the verdicts.
         _check_by_few(pass_, planned, findings)
         return
-    findings.note(*_on_few_intervals(baseline, pass_.metrics))
     on = align_on(spec, baseline_traces[0])
-    if on != tuple(spec.analysis.align_on):
-        lacking = ", ".join(name for name in spec.analysis.align_on if name not in on)
-        findings.note(f"Pass {pass_.name!r} does not count {lacking}, so its runs are aligned on {', '.join(on)}.")
+    findings.note(*_on_few_intervals(pass_, baseline.metrics, on), *_not_aligned_on(pass_, on))
     findings.stability[pass_.name] = baseline.stability(how.disturbed, pass_.whole[BASELINE])
     if not planned:
         findings.correlations.append(baseline_table(baseline))
@@ -284,18 +281,50 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         elif len(pass_.traces.get(name, ())) >= MINIMUM_RUNS and how.method == "runs":
             findings.against_sham[item.name].append(pass_.baseline(name).inner(checked))
         _find_responses(pass_, item, both, ready, compare, findings)
-        if item.name == ANCHOR and combine_checks(ANCHOR, *both).verdict == "perturbed":
-            findings.note(
-                f"The anchor {anchor!r} alone perturbs the program. The checks between runs do not show this "
-                "for subsets, because they compare subsets with the anchor's runs instead of the baseline: choose an "
-                "anchor whose events are rarer."
-            )
+        if item.name == ANCHOR:
+            findings.note(*_on_anchor(str(anchor), outer, both, against_sham=ready is not None))
+            anchored = None if _is_no_reference(outer) else anchored
 
 
-def _on_few_intervals(baseline: Baseline, metrics: Sequence[str]) -> Iterator[str]:
-    """Yield a note on the metrics of a pass that vary in few intervals, and whether they are compared."""
-    few = vary_in_few_intervals([trace.values(metrics) for trace in baseline.traces], metrics)
-    yield from few_interval_notes(few, "rely on none" if few.keys() & baseline.metrics else "none is compared")
+def _not_aligned_on(pass_: _Pass, on: Sequence[str]) -> Iterator[str]:
+    """Yield a note on the metrics of `align_on` that a pass lacks."""
+    if lacking := [name for name in pass_.spec.analysis.align_on if name not in on]:
+        yield f"Pass {pass_.name!r} does not count {', '.join(lacking)}, so its runs are aligned on {', '.join(on)}."
+
+
+def _on_few_intervals(pass_: _Pass, compared: Sequence[str], on: Sequence[str] = ()) -> Iterator[str]:
+    """Yield notes on the metrics that vary in few intervals: whether they are compared, and aligned on."""
+    runs = [trace.values(pass_.metrics) for trace in pass_.traces[BASELINE]]
+    few = vary_in_few_intervals(runs, pass_.metrics)
+    yield from few_interval_notes(few, "rely on none" if few.keys() & compared else "none is compared")
+    if on and few.keys() >= set(on):
+        yield (
+            f"Runs are aligned on {listing(on)} alone, so outer ρ rests on these few intervals too: name another "
+            f"metric under {'`--align-on` of `unperturbed import`' if pass_.spec.imported else '`align_on`'}."
+        )
+
+
+def _on_anchor(anchor: str, outer: Verdict, both: Sequence[Verdict], *, against_sham: bool) -> Iterator[str]:
+    """Yield notes on an anchor that perturbs the program: what subsets are compared with, and what may help."""
+    if _is_no_reference(outer):
+        yield (
+            f"The anchor {anchor!r} is perturbed between runs, so its runs are no reference: subsets are compared with "
+            "the baseline, and aligned without an anchor."
+        )
+    if combine_checks(ANCHOR, *both).verdict != "perturbed":
+        return
+    rarer = "choose an anchor whose events are rarer"
+    yield (
+        f"The counting of the anchor {anchor!r} perturbs the program: {rarer}."
+        if against_sham
+        else f"The anchor {anchor!r} alone perturbs the program, by its counting or by other code of its build, such "
+        f"as the no-ops of all metrics. `sham: true` shows which; if it is the counting, {rarer}."
+    )
+
+
+def _is_no_reference(outer: Verdict) -> bool:
+    """Return whether an anchor is perturbed between runs; the paper's rule calls nearly all runs perturbed."""
+    return outer.verdict == "perturbed" and outer.method == "runs"
 
 
 def _compare(
@@ -316,7 +345,7 @@ def _judged_apart(
         )
         yield _unchecked(pass_.spec, item.name, why, pass_.how.method)
         return
-    gaps = find_gaps(runs, metrics) if item.name == MULTIPLEXED else {}
+    gaps = find_gaps(runs, dict.fromkeys((*metrics, *on))) if item.name == MULTIPLEXED else {}
     if not gaps:
         return
     lost = tuple(gaps.items())
@@ -392,6 +421,7 @@ def _check_by_few(pass_: _Pass, planned: Sequence[Configuration], findings: _Fin
         BASELINE,
         f"only {len(runs)} of at least {MINIMUM_RUNS} runs in pass {pass_.name}, so runs were not aligned",
     )
+    findings.note(*_on_few_intervals(pass_, pass_.metrics))
     for item in planned:
         try:
             weaker = inner_by_bootstrap(

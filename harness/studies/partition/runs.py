@@ -145,7 +145,12 @@ class SearchRuns(ABC):
             ready, through = (self._baseline(by_name[name], name, pass_name, *new) for name in (pure, anchored))
             self._note(ready)
             on = align_on(spec, ready.traces[0])
-            references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
+            made = references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
+            if made.anchor_perturbs:
+                self.against[
+                    f"The anchor {anchor!r} is perturbed between runs, so its runs are no reference: subsets are "
+                    f"compared with {pure}, and aligned without an anchor."
+                ] = None
         return references
 
     def untouched_references(self) -> dict[str, Reference]:

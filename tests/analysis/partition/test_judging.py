@@ -107,6 +107,21 @@ def test_inner_and_outer_changes_are_judged_together(campaign, reference):
     assert outcome.carried == ()
 
 
+@pytest.mark.parametrize("perturbs", [False, True])
+def test_runs_of_a_perturbed_anchor_are_no_reference(perturbs):
+    campaign = Campaign(seed=5)
+    runs = [
+        replace(trace, columns={**trace.columns, "H1": np.sort(trace["H1"]) if perturbs else trace["H1"]})
+        for trace in campaign((), 8)
+    ]
+    anchor = Baseline(runs, metrics=NAMES, tolerance=0.1, name="anchor")
+    both = replace(campaign.baseline(tolerance=0.1), outer=anchor)
+    assert both.anchor_perturbs is perturbs
+    inner, outer = both.check(campaign(("a",), 3), 0.05)
+    assert (inner.reference, outer.reference) == ("baseline", "baseline" if perturbs else "anchor")
+    assert both.runs == 16
+
+
 def test_a_perturbed_subset_says_what_shows_it(campaign, reference):
     outcome = TraceJudge(campaign, reference).explore(("a", "loud"), 3)
     assert outcome.verdict == "perturbed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests.analysis.simulate import run as simulated_run
 from tests.harness.phases_campaign import write_spec
 from unperturbed.analysis.perturbation.stability import OutlierRun, Stability
 from unperturbed.collectors.data import Metric, Trace
-from unperturbed.harness.results.check import check_runs
+from unperturbed.harness.results.check import CheckOptions, check_runs
 from unperturbed.harness.results.verdicts import CampaignVerdicts
 from unperturbed.harness.spec.load import load_spec
 
@@ -88,6 +89,53 @@ def test_a_metric_that_varies_in_few_intervals_is_named(
         assert said[0].startswith(sentence) and said[0].endswith(
             "every correlation of this metric rests on these few, so none is compared."
         )
+
+
+def test_runs_that_are_aligned_on_few_intervals_have_a_note(tmp_path: Path) -> None:
+    settings = {"measure__hardware": list(METRICS), "measure__derived": {}}
+    spec = load_spec(write_spec(tmp_path, analysis__align_on=list(METRICS[:1]), **settings))
+    note = "Runs are aligned on PAPI_L1_DCM alone, so outer ρ rests on these few intervals too: name another metric "
+    assert [each.startswith(note) for each in check_runs(spec, {"main": _runs(METRICS, ends=(0,))}).notes].count(True)
+    four = check_runs(spec, {"main": _runs(METRICS, 4, ends=(0,))}).notes
+    assert any(each.endswith("rests on these few, so rely on none.") for each in four)
+
+
+@pytest.mark.parametrize("perturbs", [False, True])
+def test_subsets_are_compared_with_the_baseline_if_the_anchor_is_perturbed(tmp_path: Path, *, perturbs: bool) -> None:
+    settings = {"measure__hardware": list(METRICS), "measure__derived": {}, "analysis__align_on": [METRICS[0]]}
+    spec = load_spec(write_spec(tmp_path, **settings))
+
+    def counting(configuration: str, *software: str) -> tuple[Trace, ...]:
+        """Return runs of one program, whose last metric is in reverse if counting the anchor changes the program."""
+        return tuple(
+            replace(
+                trace,
+                metrics={**trace.metrics, **{name: Metric(name, "software") for name in software}},
+                columns={
+                    METRICS[0]: 10**9 * when + trace[METRICS[0]],
+                    METRICS[1]: trace[METRICS[1]],
+                    METRICS[2]: 10**9 * (when if not (perturbs and software) else 60 - when) + trace[METRICS[2]],
+                    **{name: (when % 7 == at).astype(np.int64) for at, name in enumerate(software)},
+                },
+            )
+            for trace in (each[:60] for each in _runs(METRICS, configuration=configuration)[configuration])
+            for when in (np.arange(60),)
+        )
+
+    traces = {
+        "baseline": counting("baseline"),
+        "anchor": counting("anchor", "rounds"),
+        "steps": counting("steps", "rounds", "steps"),
+    }
+    found = check_runs(spec, {"main": traces})
+    (steps,) = (verdict for verdict in found.verdicts if verdict.configuration == "steps")
+    outer = {change.against for change in steps.changes if change.check == "outer"}
+    assert outer == {"baseline" if perturbs else "anchor"}
+    assert any("so its runs are no reference: subsets are compared with" in note for note in found.notes) is perturbs
+    assert any("`sham: true` shows which; if it is the counting" in note for note in found.notes) is perturbs
+    literal = check_runs(spec, {"main": traces}, CheckOptions(method="paper"))
+    (steps,) = (verdict for verdict in literal.verdicts if verdict.configuration == "steps")
+    assert {change.against for change in steps.changes if change.check == "outer"} == {"anchor"}
 
 
 @pytest.mark.parametrize("runs", [6, 4])
