@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from unperturbed.common.wording import nearest
 from unperturbed.errors import SpecError
-from unperturbed.instrument.events.targets import is_glob
+from unperturbed.instrument.events.targets import is_glob, without_parameters
 
 _RUNTIMES = ("libstdc++.so.6", "libc++abi.so.1")
 _CLONE = re.compile(r"(?:\.(?:constprop|isra|lto_priv|localalias|llvm|__uniq)(?:\.\d+)*)+$")
@@ -197,7 +197,8 @@ class Binary:
             # The compiler may keep clones of a function that is not exported, instead of the function or besides it.
             plain = _without_spaces(target)
             pattern = re.compile(translate(plain) if is_glob(target) else f"{re.escape(plain)}\\Z")
-            known = ((function, map(_without_spaces, spellings(function.name))) for function in self.functions)
+            own = without_parameters if is_glob(target) and "(" not in target else str
+            known = ((each, map(own, map(_without_spaces, spellings(each.name)))) for each in self.functions)
             named = [function for function, names in known if any(map(pattern.match, names))]
         choosers = {function.offset for function in self.functions if function.indirect}
         by_offset = {function.offset: function for function in reversed(named) if function.offset not in choosers}

@@ -54,9 +54,29 @@ def is_glob(name: str) -> bool:
 
 
 def name_matches(name: str, pattern: str) -> bool:
-    """Return whether a qualified name matches a target's name or glob, ignoring spaces and a leading `::`."""
+    """Return whether a qualified name matches a target's name or glob, ignoring spaces and a leading `::`.
+
+    A glob is compared with a function's parameter types only if it has a parenthesis: `ns::*::*` does not find
+    `ns::f(std::string)`.
+    """
     wanted, plain = _glob(pattern)
-    return _normalised(name) == wanted if plain else _glob_matches(_normalised(name), wanted)
+    if plain:
+        return _normalised(name) == wanted
+    return _glob_matches(_normalised(name) if "(" in wanted else without_parameters(_normalised(name)), wanted)
+
+
+@lru_cache(maxsize=65536)
+def without_parameters(name: str) -> str:
+    """Return a function's name without its parameter types and what follows them; other names as they are."""
+    if not name.endswith((")", ")const", ")volatile", ")&", ")&&", ")noexcept")):
+        return name
+    depth, end = 0, name.rindex(")")
+    for at in range(end, -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            break
+    kept = name[:at]
+    return name if depth or not kept or kept.endswith(("operator", "::")) else kept
 
 
 @lru_cache(maxsize=4096)

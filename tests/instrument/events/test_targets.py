@@ -25,6 +25,14 @@ from unperturbed.instrument.events.targets import (
         ("f(int,char)", "f", False),
         ("S::operator[]", "S::operator[]", True),
         ("sort_b", "sort_[!a]", True),
+        ("app::query(pugi::xml_document &, const char *)", "app::*::*", False),
+        ("app::query(pugi::xml_document &, const char *)", "*xml_document*", False),
+        ("app::query(pugi::xml_document &, const char *)", "app::q*", True),
+        ("app::query(pugi::xml_document &, const char *)", "app::q*(*)", True),
+        ("app::Walker::visit(void (*)(int)) const", "app::*::visit", True),
+        ("app::Less::operator()", "app::*::operator()", True),
+        ("app::Less::operator()(int, int) const", "app::Less*", True),
+        ("f(int)::lambda1", "*lambda1", True),
     ],
 )
 def test_names(name, pattern, expected):
