@@ -348,13 +348,23 @@ class Baseline:
             outlier widens every interval; if you leave a run out, report it.
         """
         counted = [name for name in self.metrics if self.traces[0].metrics[name].kind != "derived"]
+        gauges = [self.traces[0].metrics[name].semantics == "gauge" for name in counted]
         found = assess_stability(
             self.runs,
             [float(trace.attributes.get("order", at)) for at, trace in enumerate(self.traces)],
             self.pairs,
             self.correlations,
-            counted,
-            np.array([[trace[name].sum() for name in counted] for trace in whole or self.traces], np.float64),
+            [f"the {'mean' if gauge else 'total'} of {name}" for name, gauge in zip(counted, gauges, strict=True)],
+            np.array(
+                [
+                    [
+                        trace[name].mean() if gauge else trace[name].sum()
+                        for name, gauge in zip(counted, gauges, strict=True)
+                    ]
+                    for trace in whole or self.traces
+                ],
+                np.float64,
+            ),
             disturbed or {},
             alpha=self.alpha,
             tolerance=self.tolerance,

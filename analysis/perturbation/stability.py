@@ -20,9 +20,9 @@ _NAMED = 3
 """Maximum number of drifting columns to name, smallest p first; columns often drift together."""
 
 _STATE = (
-    "A total grows or falls from each run to the next, so the program may keep state between runs, such as a file that "
-    'grows. To start each run in an empty folder, set `working_folder: "{scratch}"` in the spec, or let the program '
-    "write into `{scratch}`. If it keeps no state, check what changed on the host during the campaign."
+    "A total grows or falls from each run to the next: the program may keep state between runs, such as a file that "
+    'grows (`working_folder: "{scratch}"` in a spec starts each run in an empty folder), or something changed on the '
+    "host during the campaign."
 )
 """Likely cause of a steady trend, and what to do."""
 
@@ -205,7 +205,7 @@ def assess_stability(
     order: Sequence[float],
     pairs: Sequence[tuple[str, str]],
     rho: FloatArray,
-    metrics: Sequence[str],
+    totals_of: Sequence[str],
     totals: FloatArray,
     disturbed: Mapping[str, str],
     *,
@@ -214,11 +214,12 @@ def assess_stability(
 ) -> Stability:
     """Assess a baseline's stability from each run's ρ, shape (k, pairs), and totals, shape (k, metrics).
 
+    `totals_of`: What each total is called, such as `the total of cycles`.
     `tolerance`: Largest |Δρ| that counts as no perturbation; differences below a tenth of it are not reported.
     """
     means = totals.mean(axis=0)
     columns = RunStatistics(
-        (*(f"ρ of {first} and {second}" for first, second in pairs), *(f"the total of {name}" for name in metrics)),
+        (*(f"ρ of {first} and {second}" for first, second in pairs), *totals_of),
         np.hstack([fisher(rho), totals / np.where(means == 0, 1, means)]),
         len(pairs),
         least_rho=tolerance / 10,

@@ -330,7 +330,10 @@ def _by_side(change: TotalChange) -> Sequence[tuple[float, float]]:
 
 
 def total_of(trace: Trace, metric: str) -> float | None:
-    """Return the total of a metric over a run, a gauge's mean, or a time of the run; None if the run lacks it."""
+    """Return the total of a metric over a run, a gauge's mean, or a time of the run; None if the run lacks it.
+
+    An interval that an import left out, because the run's end made it short, is part of the total.
+    """
     if metric in TIMES:
         value = trace.attributes.get(metric)
         return None if value is None else float(value)
@@ -340,7 +343,7 @@ def total_of(trace: Trace, metric: str) -> float | None:
         values, lengths = trace[metric].astype(np.float64), (trace.end_ns - trace.begin_ns).astype(np.float64)
         known = ~np.isnan(values)
         return float(np.average(values[known], weights=lengths[known])) if known.any() else None
-    total = float(trace[metric].sum())
+    total = float(trace[metric].sum()) + trace.attributes.get("after_last", {}).get("counts", {}).get(metric, 0)
     return _whole_run(trace, metric) if trace.metrics[metric].scaled and math.isnan(total) else total
 
 

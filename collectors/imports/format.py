@@ -247,7 +247,10 @@ def increments(values: NDArray[Any]) -> Increments:
 
 
 def without_part(trace: Trace) -> Trace:
-    """Leave out a trace's last interval if the program's end made it shorter than the others; return the trace."""
+    """Leave out a trace's last interval if the program's end made it shorter than the others; return the trace.
+
+    Totals of whole runs contain it: `attributes["after_last"]` has its counts and its length.
+    """
     if len(trace) < 3:
         return trace
     lengths = trace.end_ns - trace.begin_ns
@@ -255,8 +258,14 @@ def without_part(trace: Trace) -> Trace:
     if lengths[-1] >= _WHOLE * usual:
         return trace
     length = f"{duration(lengths[-1] / 1e9)} long instead of {duration(usual / 1e9)}"
-    left_out = f"the import leaves out the last interval, which is {length}"
-    return with_attributes(trace[:-1], notes=[*trace.attributes.get("notes", ()), left_out])
+    left_out = f"the import leaves out the last interval, which is {length}, but totals contain it"
+    counts = {
+        name: trace[name][-1].item()
+        for name, metric in trace.metrics.items()
+        if metric.semantics == "counter" and np.isfinite(trace[name][-1])
+    }
+    after = {"counts": counts, "ns": int(lengths[-1])}
+    return with_attributes(trace[:-1], notes=[*trace.attributes.get("notes", ()), left_out], after_last=after)
 
 
 def with_attributes(trace: Trace, **attributes: Any) -> Trace:

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -222,14 +223,40 @@ def doubts_on_sides(baseline: Sequence[Trace], checked: Sequence[Trace], role: s
 
 
 def _overlap(baseline: Sequence[Trace], checked: Sequence[Trace]) -> bool:
+    """Return whether the sides took turns, or were recorded at the same time."""
     first, second = _span(baseline), _span(checked)
-    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
+    if first is None or second is None:
+        return False
+    took_turns = all(one[0] <= max(_begins(other)) for one, other in ((first, checked), (second, baseline)))
+    return took_turns or (first[0] < second[1] and second[0] < first[1])
 
 
 def _span(traces: Sequence[Trace]) -> tuple[str, str] | None:
-    """Return the first and the last time at which a run began; None unless all runs have one."""
-    times = [str(trace.attributes.get("started") or "")[:19].replace("T", " ") for trace in traces]
-    return (min(times), max(times)) if all(times) else None
+    """Return when the first run began and the last one ended; None unless all runs have a start time."""
+    begins = _begins(traces)
+    if not all(begins):
+        return None
+    return min(begins), max(_later(begin, _seconds(trace)) for begin, trace in zip(begins, traces, strict=True))
+
+
+def _begins(traces: Sequence[Trace]) -> list[str]:
+    return [str(trace.attributes.get("started") or "")[:19].replace("T", " ") for trace in traces]
+
+
+def _later(time: str, seconds: float) -> str:
+    """Return a time so many seconds later, in whole seconds; a time of another form as it is."""
+    try:
+        return (datetime.fromisoformat(time) + timedelta(seconds=seconds)).isoformat(" ", "seconds")
+    except (ValueError, OverflowError):
+        return time
+
+
+def _seconds(trace: Trace) -> float:
+    """Return the time from the begin of a recording to its end."""
+    if not len(trace):
+        return float(trace.attributes.get("time_s", 0.0))
+    after = trace.attributes.get("after_last", {}).get("ns", 0)
+    return float(trace.end_ns[-1] + after - trace.begin_ns[0]) / 1e9
 
 
 def _known_totals(totals: Mapping[str, float], metrics: Mapping[str, Kind]) -> dict[str, float]:
@@ -338,7 +365,7 @@ def _write_runs(place: Path, imported: Imported, runs_of: Mapping[str, list[Trac
                 "campaign": imported.name,
                 "pass": _PASS,
             }
-            seconds = float(trace.end_ns[-1] - trace.begin_ns[0]) / 1e9
+            seconds = _seconds(trace)
             attributes.setdefault("time_s", seconds)
             replace(trace, attributes=attributes).write(place / "runs" / run.id / "trace.parquet")
             started = str(trace.attributes.get("started", begun))

@@ -130,7 +130,9 @@ def _rests_on(results: Sequence[ConfigurationResult]) -> Html | None:
         return None
     rows = []
     for result in results:
-        reference = dict.fromkeys(run for change in result.changes for run in change.reference_runs)
+        reference: dict[str, dict[str, None]] = {}
+        for change in result.changes:
+            reference.setdefault(change.against, {}).update(dict.fromkeys(change.reference_runs))
         observed = dict.fromkeys(run for change in result.changes for run in change.observed_runs)
         left_out = (
             tag("ul", [tag("li", f"{name}: {reason}") for name, reason in result.excluded])
@@ -140,7 +142,7 @@ def _rests_on(results: Sequence[ConfigurationResult]) -> Html | None:
         rows.append(
             [
                 result.configuration,
-                f"{len(reference)} of {listing(result.references)}: {', '.join(reference)}",
+                "; ".join(f"{len(runs)} of {name}: {', '.join(runs)}" for name, runs in reference.items()),
                 f"{len(observed)}: {', '.join(observed)}",
                 ", ".join(
                     f"{len(result.of(check))} {noun}"

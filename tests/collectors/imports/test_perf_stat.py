@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.collectors.imports.recorder import record
+from unperturbed.analysis.totals.verdict import total_of
 from unperturbed.collectors.imports import find_format, read_perf_stat, read_traces
 from unperturbed.errors import DataError
 
@@ -127,12 +128,14 @@ def test_what_is_left_out_and_scaled_is_said(tmp_path: Path) -> None:
     assert trace.end_ns.tolist() == [20_000_000, 60_000_000, 80_000_000]
     assert trace.attributes["notes"] == [
         "the import leaves out 1 interval in which cycles was not counted",
-        "the import leaves out the last interval, which is 0.0050 s long instead of 0.020 s",
+        "the import leaves out the last interval, which is 0.0050 s long instead of 0.020 s, but totals contain it",
     ]
     assert trace.metrics["cycles"].scaled
     assert trace.metrics["cycles"].kind == "hardware"
     assert trace["cycles.enabled_ns"].tolist() == [18_000_000, 20_000_000, 20_000_000]
     assert trace["cycles.running_ns"].tolist() == [9_000_000, 20_000_000, 20_000_000]
+    assert trace.attributes["after_last"]["ns"] == 5_000_000
+    assert total_of(trace, "cycles") == 1000 + 3000 + 4000 + 400
 
 
 def lines_of(*numbers: int) -> str:

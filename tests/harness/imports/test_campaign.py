@@ -13,8 +13,9 @@ import pytest
 import unperturbed as up
 from tests.harness.phases_campaign import unperturbed
 from unperturbed.analysis.perturbation import SEVERITY
+from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
-from unperturbed.harness.campaign.importing import Group, import_campaign
+from unperturbed.harness.campaign.importing import Group, doubts_on_sides, import_campaign
 from unperturbed.harness.campaign.plan import configurations
 from unperturbed.harness.cli.terminal import TerminalProgress
 from unperturbed.harness.cli.verdicts import show_judgement
@@ -384,6 +385,23 @@ def test_sides_recorded_one_after_the_other_are_noted(tmp_path: Path) -> None:
     assert "unknown option --basline; did you mean --baseline?" in done.stderr
     (note,) = import_campaign("perf-stat", groups, tmp_path / "c").notes
     assert note.startswith("The sides were recorded one after the other (the baseline from 2031-11-03 10:00:00 to 2031")
+
+
+@pytest.mark.parametrize(("begin", "overlap"), [("10:00:30", True), ("10:00:34", False), ("10:01:00", False)])
+def test_sides_that_were_recorded_at_the_same_time_overlap(begin: str, *, overlap: bool) -> None:
+    first, second = (
+        Trace.from_columns(
+            [Metric("a", "os")],
+            {"a": [1, 2]},
+            begin_ns=[0, 17_000_000_000],
+            end_ns=[17_000_000_000, 34_000_000_000],
+            attributes={"started": f"2031-11-03T{time}"},
+        )
+        for time in ("10:00:00", begin)
+    )
+    (note,) = doubts_on_sides([first], [second], "new")
+    assert note.startswith("The recordings of the sides overlap") is overlap
+    assert ("(the baseline from 2031-11-03 10:00:00 to 2031-11-03 10:00:34, new from" in note) is not overlap
 
 
 def test_dates_of_a_table_order_its_runs(tmp_path: Path) -> None:
