@@ -1,4 +1,7 @@
-"""The gate for pipelines, run as a runner does: a repository with a program, and three changes of it."""
+"""The gate for pipelines, run as a runner does: a repository with a program, and three changes of it.
+
+What the script does around a measurement is tried with `unperturbed` replaced by a script that measures nothing.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +62,14 @@ SPEC = {
     },
 }
 
+STAND_IN = """\
+#!/bin/sh
+case $1 in
+run) mkdir campaign; : >campaign/report.html; exec sh -c "$RUN" ;;
+report) for out; do :; done; echo "a report" >"$out" ;;
+esac
+"""
+
 
 def git(folder: Path, *words: str) -> None:
     names = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -74,16 +85,41 @@ def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedP
     )
 
 
+def commit(folder: Path) -> None:
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "base")
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     (folder / "sorter.c").write_text(PROGRAM)
     (folder / "Makefile").write_text("sorter: sorter.c\n\t$(CC) -O2 -o $@ $<\n")
     (folder / "gate.yaml").write_text(yaml.safe_dump(SPEC))
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "-m", "base")
+    commit(folder)
     return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a repository with one commit."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "-dash.yaml"):
+        (folder / name).write_text("committed\n")
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which `unperturbed run` does what the variable RUN holds, in the gate's folder."""
+    script = tmp_path / "bin" / "unperturbed"
+    script.parent.mkdir()
+    script.write_text(STAND_IN)
+    script.chmod(0o755)
+    return {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "RUN": "exit 0"}
 
 
 @pytest.mark.parametrize("name", ["slower", "no slower", pytest.param("within the tolerance", marks=pytest.mark.long)])
@@ -122,12 +158,45 @@ def test_a_folder_of_the_repository_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "gate" / "base").mkdir(parents=True)
     (tmp_path / "gate" / "base" / "kept.txt").write_text("mine")
     (tmp_path / "gate.yaml").write_text(yaml.safe_dump(SPEC))
-    git(tmp_path, "init", "--quiet", "--initial-branch=main")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "--quiet", "-m", "base")
+    commit(tmp_path)
     done = gate(tmp_path, "gate.yaml", "HEAD")
     assert (done.returncode, "is not a folder of this script" in done.stderr) == (2, True)
     assert (tmp_path / "gate" / "base" / "kept.txt").read_text() == "mine"
+
+
+def test_outside_of_a_repository_there_is_nothing_to_fetch(tmp_path: Path, stand_in: dict[str, str]) -> None:
+    (tmp_path / "gate.yaml").touch()
+    done = gate(tmp_path, "gate.yaml", GIT_CEILING_DIRECTORIES=str(tmp_path.parent), **stand_in)
+    assert (done.returncode, "gate: git finds no repository in" in done.stderr) == (2, True)
+    git(tmp_path, "init", "--quiet")
+    done = gate(tmp_path, "gate.yaml", **stand_in)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"gate: {tmp_path} has no commits: commit the program, and then the change to measure\n",
+    )
+    commit(tmp_path)
+    done = gate(tmp_path, "gate.yaml", **stand_in)
+    assert (done.returncode, "gate: HEAD is the first commit of" in done.stderr) == (2, True)
+    assert not (tmp_path / "gate").exists()
+
+
+def test_a_missing_tool_is_named_before_anything_is_checked_out(small: Path) -> None:
+    done = gate(small, "-dash.yaml", "HEAD", PATH=str(small))
+    assert (done.returncode, "gate: there is no unperturbed on PATH: install it" in done.stderr) == (2, True)
+    assert not (small / "gate").exists()
+
+
+def test_uncommitted_changes_are_noted(small: Path, stand_in: dict[str, str]) -> None:
+    for name in ("a.txt", "-dash.yaml", "untracked.txt"):
+        (small / name).write_text("changed\n")
+    note = "gate: note: uncommitted changes are not measured: the gate measures HEAD"
+    stand_in["RUN"] = "cat gate.yaml change/a.txt"
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "changed\ncommitted\n", f"{note} (a.txt)\n")
+    for name in ("b.txt", "c.txt", "d.txt"):
+        (small / name).unlink()
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert (done.returncode, done.stderr) == (0, f"{note} (a.txt, b.txt, c.txt and 1 more)\n")
 
 
 def test_the_action_calls_the_script_with_its_inputs() -> None:

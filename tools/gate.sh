@@ -10,29 +10,43 @@ case ${1:-} in
 --help | -h) sed -n '2,/^set -eu/s/^# \{0,1\}//p' "$0"; exit 0 ;;
 "") echo "usage: tools/gate.sh SPEC [BASE]" >&2; exit 2 ;;
 esac
-[ -f "$1" ] || { echo "gate: $1 does not exist: name the spec of the measurement" >&2; exit 2; }
+fail() { echo "gate: $1" >&2; exit 2; }
+[ -f "$1" ] || fail "$1 does not exist: name the spec of the measurement"
+command -v unperturbed >/dev/null ||
+    fail "there is no unperturbed on PATH: install it (pip install 'unperturbed[analysis]') or activate its environment"
+root=$(git rev-parse --show-toplevel) ||
+    fail "git finds no repository in $PWD (see its message above): call the gate in a clone of the program's repository"
+git rev-parse --verify --quiet 'HEAD^{commit}' >/dev/null ||
+    fail "$root has no commits: commit the program, and then the change to measure"
 base=${2:-${GITHUB_BASE_REF:+origin/$GITHUB_BASE_REF}}
 base=${base:-HEAD^}
 found=$(git rev-parse --verify --quiet "$base^{commit}") || {
-    echo "gate: there is no commit $base here: fetch it (actions/checkout: fetch-depth: 0), or name another base" >&2
-    exit 2
+    [ "$base" != HEAD^ ] || [ "$(git rev-parse --is-shallow-repository)" != false ] ||
+        fail "HEAD is the first commit of $root, with none before it to compare with: name a base"
+    fail "there is no commit $base here: fetch it (actions/checkout: fetch-depth: 0), or name another base"
 }
-root=$(git rev-parse --show-toplevel)
-if [ -e "$root/gate" ] && [ ! -e "$root/gate/made-by-gate" ]; then
-    echo "gate: $root/gate is not a folder of this script, which keeps its results there: rename yours" >&2
-    exit 2
+if { [ -e "$root/gate" ] || [ -L "$root/gate" ]; } && [ ! -e "$root/gate/made-by-gate" ]; then
+    fail "$root/gate is not a folder of this script, which keeps its results there: rename yours"
 fi
+mkdir -p "$root/gate"
+: >"$root/gate/made-by-gate"
+# The spec is not of HEAD: it is read as it is.
+spec=$(git --literal-pathspecs ls-files --full-name -- "$1" 2>/dev/null || :)
+git diff --name-only HEAD | grep -vxF -e "$spec" | awk '
+    NR <= 3 { names = names (NR > 1 ? ", " : "") $0 }
+    END {
+        if (NR > 3) names = names " and " NR - 3 " more"
+        if (NR) print "gate: note: uncommitted changes are not measured: the gate measures HEAD (" names ")"
+    }' >&2
 for name in base change; do
     git worktree remove --force "$root/gate/$name" 2>/dev/null || rm -rf "$root/gate/$name"
 done
 git worktree prune
 rm -rf "$root/gate/campaign"
-mkdir -p "$root/gate"
-: >"$root/gate/made-by-gate"
 echo '*' >"$root/gate/.gitignore"
 git worktree add --quiet --detach "$root/gate/base" "$found"
 git worktree add --quiet --detach "$root/gate/change" HEAD
-cp "$1" "$root/gate/gate.yaml"
+cp -- "$1" "$root/gate/gate.yaml"
 cd "$root/gate"
 code=0
 unperturbed run gate.yaml --campaign campaign || code=$?
