@@ -186,6 +186,44 @@ def test_a_missing_tool_is_named_before_anything_is_checked_out(small: Path) -> 
     assert not (small / "gate").exists()
 
 
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_summary_that_cannot_be_written_leaves_the_verdict(
+    small: Path, stand_in: dict[str, str], tmp_path: Path, code: int
+) -> None:
+    page = tmp_path / "missing" / "summary.md"
+    stand_in |= {"RUN": f"exit {code}", "GITHUB_STEP_SUMMARY": str(page)}
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert done.returncode == code
+    assert f"gate: warning: cannot write to {page} (GITHUB_STEP_SUMMARY)" in done.stderr
+    assert "a report" in (small / "gate" / "report.md").read_text()
+
+
+def test_a_failed_gate_leaves_no_report_of_an_earlier_one(small: Path, stand_in: dict[str, str]) -> None:
+    assert gate(small, "-dash.yaml", "HEAD", **stand_in).returncode == 0
+    assert {path.suffix for path in (small / "gate").glob("report.*")} == {".html", ".md", ".xml"}
+    done = gate(small, "-dash.yaml", "HEAD", **{**stand_in, "RUN": "exit 1"})
+    assert (done.returncode, done.stderr) == (1, "")
+    assert not list((small / "gate").glob("report.*"))
+
+
+def test_submodules_are_checked_out(small: Path, stand_in: dict[str, str], tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "n.h").write_text("#define N 1\n")
+    commit(library)
+    git(small, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    git(small, "commit", "--quiet", "-m", "with a submodule")
+    stand_in["RUN"] = "cat change/lib/n.h; test ! -e base/lib"
+    allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
+    for _ in range(2):
+        done = gate(small, "-dash.yaml", **stand_in, **allowed)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "#define N 1\n", "")
+    library.rename(tmp_path / "moved")
+    done = gate(small, "-dash.yaml", **stand_in, **allowed)
+    assert done.returncode == 2
+    assert "gate: git cannot check out the submodules of" in done.stderr
+
+
 def test_uncommitted_changes_are_noted(small: Path, stand_in: dict[str, str]) -> None:
     for name in ("a.txt", "-dash.yaml", "untracked.txt"):
         (small / name).write_text("changed\n")

@@ -38,14 +38,21 @@ git diff --name-only HEAD | grep -vxF -e "$spec" | awk '
         if (NR > 3) names = names " and " NR - 3 " more"
         if (NR) print "gate: note: uncommitted changes are not measured: the gate measures HEAD (" names ")"
     }' >&2
-for name in base change; do
-    git worktree remove --force "$root/gate/$name" 2>/dev/null || rm -rf "$root/gate/$name"
+for name in base change; do  # forced twice, which removes locked ones too
+    git worktree remove --force --force "$root/gate/$name" 2>/dev/null || rm -rf "$root/gate/$name"
 done
 git worktree prune
-rm -rf "$root/gate/campaign"
+rm -rf "$root/gate/campaign" "$root/gate"/report.*  # a run that fails must not leave the last one's report
 echo '*' >"$root/gate/.gitignore"
-git worktree add --quiet --detach "$root/gate/base" "$found"
-git worktree add --quiet --detach "$root/gate/change" HEAD
+checkout() {
+    git worktree add --quiet --detach "$root/gate/$1" "$2" ||
+        fail "git cannot check out the commit $2 in $root/gate/$1: see its message above"
+    [ ! -e "$root/gate/$1/.gitmodules" ] || git -C "$root/gate/$1" submodule update --init --recursive --quiet ||
+        fail "git cannot check out the submodules of $2 in $root/gate/$1 (see its message above): make them readable \
+from here, or leave out one that the build does not need (git config submodule.NAME.update none)"
+}
+checkout base "$found"
+checkout change "$(git rev-parse HEAD)"
 cp -- "$1" "$root/gate/gate.yaml"
 cd "$root/gate"
 code=0
@@ -58,7 +65,8 @@ case $code in
         [ "$code" = 0 ] || said='**The gate fails**, by `fail_on` in its spec (exit code 4).'
         printf '%s\n\n' "$said" | cat - report.md >whole.md && mv whole.md report.md
         unperturbed report campaign --format junit --out report.xml >/dev/null
-        [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat report.md >>"$GITHUB_STEP_SUMMARY"
+        [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat report.md >>"$GITHUB_STEP_SUMMARY" ||
+            echo "gate: warning: cannot write to $GITHUB_STEP_SUMMARY (GITHUB_STEP_SUMMARY): read gate/report.md" >&2
         ;;
 esac
 exit "$code"
