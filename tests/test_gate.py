@@ -6,8 +6,10 @@ What the script does around a measurement is tried with `unperturbed` replaced b
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -76,13 +78,24 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env={**os.environ, **names})
 
 
-def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def start_gate(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{plain['PATH']}"
     command = [str(ROOT / "tools" / "gate.sh"), *words]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**plain, "PATH": path, **environment}
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**plain, "PATH": path, **environment},
     )
+
+
+def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    process = start_gate(folder, *words, **environment)
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 def commit(folder: Path) -> None:
@@ -204,6 +217,30 @@ def test_a_failed_gate_leaves_no_report_of_an_earlier_one(small: Path, stand_in:
     done = gate(small, "-dash.yaml", "HEAD", **{**stand_in, "RUN": "exit 1"})
     assert (done.returncode, done.stderr) == (1, "")
     assert not list((small / "gate").glob("report.*"))
+
+
+def test_one_gate_at_a_time_which_ends_what_it_started(small: Path, stand_in: dict[str, str]) -> None:
+    waits = {**stand_in, "RUN": "echo $$ >pid.new; mv pid.new pid; exec sleep 300"}
+    pid = small / "gate" / "pid"
+    with start_gate(small, "-dash.yaml", "HEAD", **waits) as first:
+        try:
+            while not pid.exists() and first.poll() is None:
+                time.sleep(0.01)
+            second = gate(small, "-dash.yaml", "HEAD", **stand_in)
+            assert (second.returncode, second.stdout) == (2, "")
+            assert second.stderr.startswith(f"gate: another gate is at work in {small}/gate: wait until it ends")
+            assert (small / "gate" / "change" / "a.txt").exists()
+        finally:
+            first.send_signal(signal.SIGTERM)
+        assert first.wait() == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert gate(small, "-dash.yaml", "HEAD", **stand_in).returncode == 0
+
+
+def test_what_the_gate_starts_can_be_interrupted(small: Path, stand_in: dict[str, str]) -> None:
+    done = gate(small, "-dash.yaml", "HEAD", **{**stand_in, "RUN": "kill -INT $$; exit 1"})
+    assert done.returncode == 128 + signal.SIGINT
 
 
 def test_submodules_are_checked_out(small: Path, stand_in: dict[str, str], tmp_path: Path) -> None:

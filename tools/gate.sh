@@ -11,6 +11,7 @@ case ${1:-} in
 "") echo "usage: tools/gate.sh SPEC [BASE]" >&2; exit 2 ;;
 esac
 fail() { echo "gate: $1" >&2; exit 2; }
+git() { command git "$@" 9>&-; }  # without the lock below, which a daemon of git's would hold for ever
 [ -f "$1" ] || fail "$1 does not exist: name the spec of the measurement"
 command -v unperturbed >/dev/null ||
     fail "there is no unperturbed on PATH: install it (pip install 'unperturbed[analysis]') or activate its environment"
@@ -29,7 +30,12 @@ if { [ -e "$root/gate" ] || [ -L "$root/gate" ]; } && [ ! -e "$root/gate/made-by
     fail "$root/gate is not a folder of this script, which keeps its results there: rename yours"
 fi
 mkdir -p "$root/gate"
-: >"$root/gate/made-by-gate"
+exec 9>"$root/gate/made-by-gate"
+if command -v flock >/dev/null; then  # 1: locked; other codes: the file system has no locks
+    locked=0
+    flock -n 9 || locked=$?
+    [ "$locked" != 1 ] || fail "another gate is at work in $root/gate: wait until it ends, or use another clone"
+fi
 # The spec is not of HEAD: it is read as it is.
 spec=$(git --literal-pathspecs ls-files --full-name -- "$1" 2>/dev/null || :)
 git diff --name-only HEAD | grep -vxF -e "$spec" | awk '
@@ -55,8 +61,24 @@ checkout base "$found"
 checkout change "$(git rev-parse HEAD)"
 cp -- "$1" "$root/gate/gate.yaml"
 cd "$root/gate"
-code=0
-unperturbed run gate.yaml --campaign campaign || code=$?
+# In a session of its own, the run gets each signal once: from this script, or from the kernel if the script is killed.
+# A shell has what it starts in the background ignore SIGINT, which may be what stops a service.
+apart="setsid setpriv --pdeathsig TERM env --default-signal=INT,QUIT"
+$apart true 2>/dev/null || apart=
+stopped() {
+    trap '' HUP INT TERM
+    kill -TERM "$run" 2>/dev/null || :
+    wait "$run" || :
+    echo "gate: stopped by signal $1: nothing is known about the change, and the next gate measures anew" >&2
+    exit $((128 + $1))
+}
+$apart unperturbed run gate.yaml --campaign campaign &
+run=$! code=0
+trap 'stopped 1' HUP
+trap 'stopped 2' INT
+trap 'stopped 15' TERM
+wait "$run" || code=$?
+trap - HUP INT TERM
 case $code in
     0 | 4)
         cp campaign/report.html report.html
