@@ -1,10 +1,15 @@
-"""The gate for pipelines, run as a runner does: a repository with a program, and three changes of it."""
+"""The gate for pipelines, run as a runner does: a repository with a program, and three changes of it.
+
+What the script does around a measurement is tried with `unperturbed` replaced by a script that measures nothing.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -59,19 +64,44 @@ SPEC = {
     },
 }
 
+STAND_IN = """\
+#!/bin/sh
+case $1 in
+run) mkdir campaign; : >campaign/report.html; exec sh -c "$RUN" ;;
+report) for out; do :; done; echo "a report" >"$out" ;;
+esac
+"""
+
 
 def git(folder: Path, *words: str) -> None:
     names = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env={**os.environ, **names})
 
 
-def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def start_gate(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{plain['PATH']}"
     command = [str(ROOT / "tools" / "gate.sh"), *words]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**plain, "PATH": path, **environment}
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**plain, "PATH": path, **environment},
     )
+
+
+def gate(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    process = start_gate(folder, *words, **environment)
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "base")
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +110,29 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sorter.c").write_text(PROGRAM)
     (folder / "Makefile").write_text("sorter: sorter.c\n\t$(CC) -O2 -o $@ $<\n")
     (folder / "gate.yaml").write_text(yaml.safe_dump(SPEC))
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "-m", "base")
+    commit(folder)
     return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a repository with one commit."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "-dash.yaml"):
+        (folder / name).write_text("committed\n")
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which `unperturbed run` does what the variable RUN holds, in the gate's folder."""
+    script = tmp_path / "bin" / "unperturbed"
+    script.parent.mkdir()
+    script.write_text(STAND_IN)
+    script.chmod(0o755)
+    return {"PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}", "RUN": "exit 0"}
 
 
 @pytest.mark.parametrize("name", ["slower", "no slower", pytest.param("within the tolerance", marks=pytest.mark.long)])
@@ -122,12 +171,107 @@ def test_a_folder_of_the_repository_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "gate" / "base").mkdir(parents=True)
     (tmp_path / "gate" / "base" / "kept.txt").write_text("mine")
     (tmp_path / "gate.yaml").write_text(yaml.safe_dump(SPEC))
-    git(tmp_path, "init", "--quiet", "--initial-branch=main")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "--quiet", "-m", "base")
+    commit(tmp_path)
     done = gate(tmp_path, "gate.yaml", "HEAD")
     assert (done.returncode, "is not a folder of this script" in done.stderr) == (2, True)
     assert (tmp_path / "gate" / "base" / "kept.txt").read_text() == "mine"
+
+
+def test_outside_of_a_repository_there_is_nothing_to_fetch(tmp_path: Path, stand_in: dict[str, str]) -> None:
+    (tmp_path / "gate.yaml").touch()
+    done = gate(tmp_path, "gate.yaml", GIT_CEILING_DIRECTORIES=str(tmp_path.parent), **stand_in)
+    assert (done.returncode, "gate: git finds no repository in" in done.stderr) == (2, True)
+    git(tmp_path, "init", "--quiet")
+    done = gate(tmp_path, "gate.yaml", **stand_in)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"gate: {tmp_path} has no commits: commit the program, and then the change to measure\n",
+    )
+    commit(tmp_path)
+    done = gate(tmp_path, "gate.yaml", **stand_in)
+    assert (done.returncode, "gate: HEAD is the first commit of" in done.stderr) == (2, True)
+    assert not (tmp_path / "gate").exists()
+
+
+def test_a_missing_tool_is_named_before_anything_is_checked_out(small: Path) -> None:
+    done = gate(small, "-dash.yaml", "HEAD", PATH=str(small))
+    assert (done.returncode, "gate: there is no unperturbed on PATH: install it" in done.stderr) == (2, True)
+    assert not (small / "gate").exists()
+
+
+@pytest.mark.parametrize("code", [0, 4])
+def test_a_summary_that_cannot_be_written_leaves_the_verdict(
+    small: Path, stand_in: dict[str, str], tmp_path: Path, code: int
+) -> None:
+    page = tmp_path / "missing" / "summary.md"
+    stand_in |= {"RUN": f"exit {code}", "GITHUB_STEP_SUMMARY": str(page)}
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert done.returncode == code
+    assert f"gate: warning: cannot write to {page} (GITHUB_STEP_SUMMARY)" in done.stderr
+    assert "a report" in (small / "gate" / "report.md").read_text()
+
+
+def test_a_failed_gate_leaves_no_report_of_an_earlier_one(small: Path, stand_in: dict[str, str]) -> None:
+    assert gate(small, "-dash.yaml", "HEAD", **stand_in).returncode == 0
+    assert {path.suffix for path in (small / "gate").glob("report.*")} == {".html", ".md", ".xml"}
+    done = gate(small, "-dash.yaml", "HEAD", **{**stand_in, "RUN": "exit 1"})
+    assert (done.returncode, done.stderr) == (1, "")
+    assert not list((small / "gate").glob("report.*"))
+
+
+def test_one_gate_at_a_time_which_ends_what_it_started(small: Path, stand_in: dict[str, str]) -> None:
+    waits = {**stand_in, "RUN": "echo $$ >pid.new; mv pid.new pid; exec sleep 300"}
+    pid = small / "gate" / "pid"
+    with start_gate(small, "-dash.yaml", "HEAD", **waits) as first:
+        try:
+            while not pid.exists() and first.poll() is None:
+                time.sleep(0.01)
+            second = gate(small, "-dash.yaml", "HEAD", **stand_in)
+            assert (second.returncode, second.stdout) == (2, "")
+            assert second.stderr.startswith(f"gate: another gate is at work in {small}/gate: wait until it ends")
+            assert (small / "gate" / "change" / "a.txt").exists()
+        finally:
+            first.send_signal(signal.SIGTERM)
+        assert first.wait() == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert gate(small, "-dash.yaml", "HEAD", **stand_in).returncode == 0
+
+
+def test_what_the_gate_starts_can_be_interrupted(small: Path, stand_in: dict[str, str]) -> None:
+    done = gate(small, "-dash.yaml", "HEAD", **{**stand_in, "RUN": "kill -INT $$; exit 1"})
+    assert done.returncode == 128 + signal.SIGINT
+
+
+def test_submodules_are_checked_out(small: Path, stand_in: dict[str, str], tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "n.h").write_text("#define N 1\n")
+    commit(library)
+    git(small, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    git(small, "commit", "--quiet", "-m", "with a submodule")
+    stand_in["RUN"] = "cat change/lib/n.h; test ! -e base/lib"
+    allowed = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "protocol.file.allow", "GIT_CONFIG_VALUE_0": "always"}
+    for _ in range(2):
+        done = gate(small, "-dash.yaml", **stand_in, **allowed)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "#define N 1\n", "")
+    library.rename(tmp_path / "moved")
+    done = gate(small, "-dash.yaml", **stand_in, **allowed)
+    assert done.returncode == 2
+    assert "gate: git cannot check out the submodules of" in done.stderr
+
+
+def test_uncommitted_changes_are_noted(small: Path, stand_in: dict[str, str]) -> None:
+    for name in ("a.txt", "-dash.yaml", "untracked.txt"):
+        (small / name).write_text("changed\n")
+    note = "gate: note: uncommitted changes are not measured: the gate measures HEAD"
+    stand_in["RUN"] = "cat gate.yaml change/a.txt"
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "changed\ncommitted\n", f"{note} (a.txt)\n")
+    for name in ("b.txt", "c.txt", "d.txt"):
+        (small / name).unlink()
+    done = gate(small, "-dash.yaml", "HEAD", **stand_in)
+    assert (done.returncode, done.stderr) == (0, f"{note} (a.txt, b.txt, c.txt and 1 more)\n")
 
 
 def test_the_action_calls_the_script_with_its_inputs() -> None:
