@@ -15,7 +15,10 @@ from unperturbed.common.wording import listing, number, percent
 _UNITS = {"T": 1e12, "G": 1e9, "M": 1e6}
 _SHORT_TIMES = {"ns": 1e-6, "µs": 1e-3}
 """Units of short times, each with the seconds below which it is used; longer ones are written in seconds."""
-HOW_COMPARED = "The means are arithmetic; a change is a ratio of geometric means, which a few slow runs affect less."
+HOW_COMPARED = (
+    "The means are arithmetic, of the runs that are compared: a change within rounds is of the rounds that both sides "
+    "have. A change is a ratio of geometric means, which a few slow runs affect less."
+)
 _TIME_NAMES = {"time_s": "time", "cpu_s": "CPU time"}
 
 
