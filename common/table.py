@@ -160,8 +160,10 @@ class Table:
 
 def markdown(text: str) -> str:
     """Return text in which Markdown reads no character as markup."""
-    escaped = html.escape(visible(text).replace("\n", " "), quote=False).replace("~", "&#126;")
-    return re.sub(r"([\\`*_\[\]#|])", r"\\\1", escaped).replace("&\\#126;", "&#126;")
+    escaped = html.escape(visible(text).replace("\n", " "), quote=False)
+    escaped = re.sub(r"([\\`*_\[\]#|])", r"\\\1", escaped)
+    # GitHub reads `$m$` as a formula also after a backslash; an element of its own is the escape that it documents.
+    return escaped.replace("~", "&#126;").replace("$", "<span>$</span>")
 
 
 def style_of(cell: Cell) -> str:

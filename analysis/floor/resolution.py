@@ -20,6 +20,7 @@ from unperturbed.analysis.perturbation.correlation import fisher
 from unperturbed.analysis.perturbation.decide import noise_of
 from unperturbed.analysis.planned_runs import Noise, runs_for_acceptance
 from unperturbed.analysis.totals import TotalChange
+from unperturbed.analysis.totals.compare import change_of
 from unperturbed.analysis.totals.compare import smallest_visible as smallest_visible_total
 from unperturbed.analysis.totals.verdict import noise_of_total
 
@@ -54,7 +55,7 @@ def resolution_of_total(change: TotalChange, alpha: float, family: int) -> Resol
     noise = noise_of_total(change)
 
     def smallest(error: float, freedom: float, level: float) -> float:
-        return math.expm1(smallest_visible_total(error, freedom, alpha=level, family=family)) if error else 0.0
+        return change_of(smallest_visible_total(error, freedom, alpha=level, family=family)) if error else 0.0
 
     return Resolution(
         "total",

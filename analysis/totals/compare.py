@@ -9,6 +9,7 @@ the round (environment size, load of the host) cancel out of these differences.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,6 +70,17 @@ def compare_totals(
         for name in ("effect", "error", "freedom", "low", "high", "p", "observed_error")
     }
     return TotalsComparison(**chosen, designs=DESIGNS, within=taken)
+
+
+def change_of(effect: float) -> float:
+    """Return the relative change of a mean logarithm that changed by `effect`: −1 or infinite if it is very large."""
+    with np.errstate(over="ignore"):
+        return float(np.expm1(effect))
+
+
+def effect_of(change: float) -> float:
+    """Return the change of a mean logarithm from a relative change; −∞ for −1, to which tiny ratios are rounded."""
+    return math.log1p(change) if change > -1 else -math.inf
 
 
 def smallest_visible(error: float, freedom: float, *, alpha: float, family: int) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from unperturbed.analysis.metric_names import plain_name
 from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName
 from unperturbed.analysis.perturbation.verdict_text import MOST_RUNS, VERDICT_SIGNS, VERDICT_TONES
+from unperturbed.analysis.totals.compare import effect_of
 from unperturbed.analysis.totals.verdict import TIMES, TotalChange
 from unperturbed.common.table import Cell, Column, Table
 from unperturbed.common.wording import listing, number, percent
@@ -197,7 +198,7 @@ def _moved(change: TotalChange, family: int, *, advice: bool) -> str:
     low, high = (number(100 * end, digits) for end in ends)
     inside = [] if low == high else [f"{low} to {high}"]
     if change.verdict == "shifted":
-        is_beyond = change.low > change.tolerance or math.log1p(change.high) < -math.log1p(change.tolerance)
+        is_beyond = change.low > change.tolerance or effect_of(change.high) < -math.log1p(change.tolerance)
         corrected = f"after correction for {family} totals, " if is_beyond and family > 1 else ""
         inside.append(f"{corrected}perhaps within the tolerance of {number(100 * change.tolerance)} %")
         if advice and change.runs_to_decide is not None and change.runs_to_decide <= MOST_RUNS:

@@ -16,7 +16,9 @@ from unperturbed.analysis.perturbation.rounds import find_partners
 from unperturbed.analysis.perturbation.verdict import OPEN, VerdictName, combine
 from unperturbed.analysis.planned_runs import Noise, runs_to_decide
 from unperturbed.analysis.totals.compare import (
+    change_of,
     compare_totals,
+    effect_of,
     holm_beyond,
     mean_comparison,
     smallest_visible,
@@ -216,9 +218,9 @@ def compare_runs(
             *known[metric],
             reference_runs=run_names(reference, "reference"),
             observed_runs=run_names(observed, "checked"),
-            change=float(np.expm1(compared.effect[at])),
-            low=float(np.expm1(compared.low[at])),
-            high=float(np.expm1(compared.high[at])),
+            change=change_of(compared.effect[at]),
+            low=change_of(compared.low[at]),
+            high=change_of(compared.high[at]),
             p=float(compared.p[at]),
             p_beyond=float(p_beyond[at]),
             tolerance=float(tolerance[at]),
@@ -293,9 +295,9 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
     )
     in_rounds = all(change.equal or change.equal_in_rounds for change in every)
     made = replace(made, equal_in_rounds=in_rounds and not made.equal)
-    if not all(math.isfinite(change.high) for change in every):
+    if any(math.isnan(change.change) for change in every):
         return _without_ratio(made)
-    effect = float(np.mean([math.log1p(change.change) for change in every]))
+    effect = float(np.mean([_effect(change) for change in every]))
     # By the spread pooled over both sides, which the tests use, and by that of each side, as on one host.
     pooled = _joint_error([(change.standard_error**2, change.freedom) for change in every], len(every))
     welch = _joint_error([part for change in every for part in _by_side(change)], len(every))
@@ -303,15 +305,25 @@ def _over_nodes(changes: Mapping[str, TotalChange], alpha: float) -> TotalChange
     bound = np.array([math.log1p(first.tolerance)])
     return replace(
         made,
-        change=math.expm1(joint.effect[0]),
-        low=math.expm1(min(joint.low[0], wider.low[0])),
-        high=math.expm1(max(joint.high[0], wider.high[0])),
+        change=change_of(joint.effect[0]),
+        low=change_of(min(joint.low[0], wider.low[0])),
+        high=change_of(max(joint.high[0], wider.high[0])),
         p=float(joint.p[0]),
         p_beyond=float(joint.p_beyond(bound)[0]) if first.tolerance else float(joint.p[0]),
         standard_error=pooled[0],
         observed_error=math.sqrt(sum((change.observed_error / len(every)) ** 2 for change in every)),
         freedom=float(joint.freedom[0]),
     )
+
+
+def _effect(change: TotalChange) -> float:
+    """Return the change of the mean logarithm; from the totals if the relative change is rounded to −100 % or to ∞."""
+    if -1 < change.change < math.inf:
+        return effect_of(change.change)
+    if change.nodes:
+        return float(np.mean([_effect(of_node) for of_node in change.nodes]))
+    before = [change.reference[at] for at in change.partners] or change.reference
+    return float(np.log(np.array(change.observed)).mean() - np.log(np.array(before)).mean())
 
 
 def _joint_error(parts: Sequence[tuple[float, float]], nodes: int) -> tuple[float, float]:
@@ -372,20 +384,20 @@ def _decided(change: TotalChange, *, alpha: float, family: int) -> TotalChange:
     bound = math.log1p(change.tolerance)
     if not math.isfinite(change.high):
         return replace(change, verdict="undecided")
-    low, high = math.log1p(change.low), math.log1p(change.high)
+    low, high = effect_of(change.low), effect_of(change.high)
     verdict = classify_change(change.p_corrected, change.p_beyond_corrected, low, high, alpha=alpha, tolerance=bound)
     runs = None
     if verdict in OPEN:
         noise = noise_of_total(change)
         runs = runs_to_decide(
             noise,
-            math.log1p(change.change),
+            _effect(change),
             alpha=alpha,
             family=family,
             unchanged=noise if low <= 0 <= high else None,
         )
     visible = smallest_visible(change.standard_error, change.freedom, alpha=alpha / change.designs, family=family)
-    return replace(change, verdict=verdict, smallest_visible=math.expm1(visible), runs_to_decide=runs)
+    return replace(change, verdict=verdict, smallest_visible=change_of(visible), runs_to_decide=runs)
 
 
 def noise_of_total(change: TotalChange) -> Noise:

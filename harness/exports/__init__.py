@@ -82,13 +82,20 @@ def title_of(metric: Metric) -> str:
 
 def unique_word(name: str, taken: set[str], suffixes: Sequence[str] = ("",)) -> str:
     """Return a unique name of letters, digits and `_`, and reserve it with each of the suffixes."""
-    word = plain = re.sub(r"[^a-zA-Z0-9_]", "_", name)
-    number = 1
-    while not taken.isdisjoint(f"{word}{suffix}" for suffix in suffixes):
+    return unique_name(re.sub(r"[^a-zA-Z0-9_]", "_", name), taken, mark="_", suffixes=suffixes)
+
+
+def unique_name(
+    name: str, taken: set[str], *, mark: str = " ", longest: int | None = None, suffixes: Sequence[str] = ("",)
+) -> str:
+    """Return a unique name of at most `longest` characters (`name 2`), and reserve it with each of the suffixes."""
+    chosen, number = name[:longest], 1
+    while not taken.isdisjoint(f"{chosen}{suffix}" for suffix in suffixes):
         number += 1
-        word = f"{plain}_{number}"
-    taken.update(f"{word}{suffix}" for suffix in suffixes)
-    return word
+        ending = f"{mark}{number}"
+        chosen = f"{name if longest is None else name[: longest - len(ending)].rstrip()}{ending}"
+    taken.update(f"{chosen}{suffix}" for suffix in suffixes)
+    return chosen
 
 
 def formats(kind: Kind) -> dict[str, Format]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unperturbed.errors import DataError
-from unperturbed.harness.exports import Format, run_writers, title_of
+from unperturbed.harness.exports import Format, run_writers, title_of, unique_name
 from unperturbed.harness.exports.content.totals import by_configuration
 
 if TYPE_CHECKING:
@@ -80,13 +80,8 @@ def _write_rebench(runs: ExportedRuns, path: Path) -> None:
 
 def _criterion(title: str, taken: set[str]) -> str:
     """Return a name that ReBench accepts and no other metric of the run has."""
-    word = plain = _harmless(re.sub(r"\s", " ", title)).replace("::", ".").replace(":", ".")[:_LONGEST_CRITERION]
-    number = 1
-    while word in taken:
-        number += 1
-        word = f"{plain[: _LONGEST_CRITERION - 4]} {number}"
-    taken.add(word)
-    return word
+    plain = _harmless(re.sub(r"\s", " ", title)).replace("::", ".").replace(":", ".")
+    return unique_name(plain, taken, longest=_LONGEST_CRITERION)
 
 
 def _harmless(name: str) -> str:

@@ -2,7 +2,8 @@
 
 The first benchmark of a configuration is the wall time of its runs. If all runs have the same configuration, the
 benchmark's name is the metric's name, so `pyperf compare_to` can compare two such files. Metrics with a total of 0 in
-any run are left out because pyperf does not accept the value 0; gauges and formulas over intervals have no total.
+any run are left out because pyperf does not accept the value 0; gauges and formulas over intervals have no total. A
+name that is taken gets a number, as pyperf refuses two benchmarks of one name.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unperturbed.harness.exports import Format, run_writers
+from unperturbed.harness.exports import Format, run_writers, unique_name
 
 if TYPE_CHECKING:
     import pyperf
@@ -43,23 +44,26 @@ def _benchmarks(runs: ExportedRuns) -> Iterator[pyperf.Benchmark]:
     groups: dict[tuple[str, str], list[ExportedRun]] = {}
     for run in runs:
         groups.setdefault((run.configuration, run.pass_name), []).append(run)
+    taken: set[str] = set()
     first_pass = next(iter(groups))[1]
     for (configuration, pass_name), members in groups.items():
         title = configuration if len({name for name, _ in groups}) > 1 else ""
         if pass_name != first_pass:
             title = f"{title} (pass {pass_name})".strip()
         lead = f"{title}: " if title else ""
+        wall = unique_name(f"{lead}{WALL_TIME}", taken)
         seconds = [run.seconds or 0.0 for run in members]
         if all(seconds):
-            yield _benchmark(runs, members, f"{lead}{WALL_TIME}", seconds, {"unit": "second", **_wall_facts(members)})
+            yield _benchmark(runs, members, wall, seconds, {"unit": "second", **_wall_facts(members)})
         totals = [run.totals() for run in members]
         for name in dict.fromkeys(name for total in totals for name in total):
+            title = unique_name(f"{lead}{name}", taken)
             values = [total.get(name, 0) for total in totals]
             if all(value > 0 and math.isfinite(value) for value in values):
                 metric = members[0].trace.metrics[name]
                 in_second = _SECONDS.get(metric.unit)
                 scaled: Sequence[float] = values if in_second is None else [value / in_second for value in values]
-                yield _benchmark(runs, members, f"{lead}{name}", scaled, _metric_facts(metric))
+                yield _benchmark(runs, members, title, scaled, _metric_facts(metric))
 
 
 def _benchmark(

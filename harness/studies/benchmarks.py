@@ -224,7 +224,7 @@ def _compared(
     pairs: _Pairs, alpha: float, tolerances: Mapping[str, float], notes: list[str]
 ) -> list[tuple[str, tuple[TotalChange, ...]]]:
     """Return the changes of each benchmark with enough runs; add notes on all that is not compared."""
-    compared, few, dependent = [], [], []
+    compared, few, dependent, apart = [], [], [], []
     for name, sides in pairs.matched().items():
         before, after, of_one = _independent(*sides)
         if min(len(before), len(after)) < FEWEST:
@@ -237,6 +237,8 @@ def _compared(
             notes.append(f"{listing(others)} of {name}: not compared, because some runs lack it, or have another unit.")
         if metrics:
             compared.append((name, compare_runs(before, after, metrics, alpha=alpha, tolerances=tolerances)))
+        else:
+            apart.append(f"{name}: the baseline has {_totals_of(before)}, and {pairs.role} has {_totals_of(after)}")
     if few:
         needed = f"each side needs at least {FEWEST} runs, and more to decide a small change"
         which = f"runs of the baseline and of {pairs.role}: {first_of(few)}"
@@ -244,7 +246,10 @@ def _compared(
             raise DataError(f"too few runs to compare: {needed} ({which})")
         notes.append(f"{counted(len(few), 'benchmark')} not compared: {needed} ({which}).")
     if not compared:
-        raise DataError("nothing to compare: the two sides have no total in common")
+        raise DataError(
+            "nothing to compare: no total is in all runs of both sides in one unit ("
+            f"{first_of(apart)}). Give files of both sides with the same totals in the same units"
+        )
     if dependent:
         notes.append(
             f"Runs of one process are compared as if they were independent ({first_of(dependent)}): differences "
@@ -262,6 +267,12 @@ def _common_metrics(traces: Sequence[Trace]) -> tuple[list[str], list[str]]:
             units.setdefault(name, set()).add(metric.unit)
     common = [name for name, known in units.items() if len(known) == 1 and all(name in trace for trace in traces)]
     return common, [name for name in units if name not in common]
+
+
+def _totals_of(traces: Sequence[Trace]) -> str:
+    """Return the totals that some runs have, with their units: `time_s [s]`."""
+    units = dict.fromkeys(f"{metric.name} [{metric.unit}]" for trace in traces for metric in trace.metrics.values())
+    return first_of(list(units))
 
 
 def _independent(before: list[Trace], after: list[Trace]) -> tuple[list[Trace], list[Trace], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unperturbed.common.table import Cell, Column, Table
+from unperturbed.common.table import Cell, Column, Table, markdown
 
 TABLE = Table(
     [Column("metric"), Column("change", "right", "of the correlation")],
@@ -53,3 +53,8 @@ def test_text_has_the_width_of_the_terminal_and_leaves_details_out(monkeypatch: 
     assert table.to_text(26).splitlines()[-1] == "Columns left out at width 26: p beyond and smallest."
     monkeypatch.setenv("COLUMNS", "36")
     assert table.to_text() == table.to_text(36)
+
+
+def test_markdown_reads_nothing_as_markup() -> None:
+    assert markdown("$m$") == "<span>$</span>m<span>$</span>", "else GitHub shows a formula"
+    assert markdown("a|b_c ~d~ <e>\n#1") == "a\\|b\\_c &#126;d&#126; &lt;e&gt; \\#1"

@@ -18,7 +18,7 @@ from unperturbed.analysis.report.campaign.content import ReportView, configurati
 from unperturbed.analysis.report.campaign.trust import metric_rows, metric_verdicts, ordered_configurations
 from unperturbed.analysis.report.campaign.verdicts import campaign_sentence, doubts, simulated_banner, verdict_legend
 from unperturbed.analysis.totals import TotalChange
-from unperturbed.analysis.totals.compare import compare_totals
+from unperturbed.analysis.totals.compare import change_of, compare_totals
 from unperturbed.common.markup import Content, Html, HtmlCell, TableColumns, table, table_of, tag
 from unperturbed.common.wording import correlation, counted, number, percent, signed
 
@@ -250,7 +250,7 @@ def _total(name: str, metric: Metric, sides: Sequence[Sequence[Trace]]) -> Total
     if values.size < _FEWEST:
         return replace(known, change=known.after / known.before - 1)
     compared = compare_totals(values[:, None], other[:, None], alpha=(1 - _CONFIDENCE) / 2)
-    change, low, high = (float(np.expm1(end[0])) for end in (compared.effect, compared.low, compared.high))
+    change, low, high = (change_of(end[0]) for end in (compared.effect, compared.low, compared.high))
     return replace(known, change=change, low=low, high=high)
 
 

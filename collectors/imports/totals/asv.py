@@ -15,7 +15,7 @@ from typing import Any
 
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
-from unperturbed.collectors.imports.totals.runs import WALL, Runs, Total, mapping, plain_number, read_json
+from unperturbed.collectors.imports.totals.runs import NO_TOTAL, WALL, Runs, Total, mapping, plain_number, read_json
 from unperturbed.common.packed import plain_name
 
 NAME = "asv"
@@ -53,9 +53,11 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             full = f"{name}({', '.join(combination)})" if combination else name
             parameters = {f"parameter {at}": text for at, text in enumerate(combination, 1)}
             numbers = [number for item in samples if (number := plain_number(item)) is not None]
+            for _ in range(len(samples) - len(numbers)):
+                runs.leave_out(NO_TOTAL, full)
             if not numbers and (number := plain_number(value)) is not None:
                 numbers, medians = [number], medians + 1
-            if not numbers:
+            if not (numbers or samples):
                 runs.leave_out("failed, or skipped", full)
             for number in numbers:
                 totals = {metric: Total(number, unit)}

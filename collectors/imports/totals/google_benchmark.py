@@ -1,7 +1,8 @@
 """Results of Google Benchmark: `--benchmark_format=json` or `csv`, and files of `--benchmark_out`.
 
 Each repetition is an entry with the mean time of its iterations. Aggregates (mean, median, …) are left out, and so are
-rates, which are another form of the time. All repetitions of a file are of one process.
+rates, which are another form of the time. All repetitions of a file are of one process. A program may register several
+benchmarks under one name; each has repetitions of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from unperturbed.collectors.imports.totals.runs import (
     Runs,
     entries,
     mapping,
+    numbered,
     plain_number,
     quantity,
     read_json,
@@ -70,14 +72,15 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
     names = [str(entry.get("run_name") or entry.get("name", "")) for entry in all_entries]
     of_names = _aggregates(names)
     aggregates = 0
-    for name, entry in zip(names, all_entries, strict=True):
+    titles = _titles(names, all_entries)
+    for name, title, entry in zip(names, titles, all_entries, strict=True):
         kind = entry.get("run_type") or ("aggregate" if name in of_names else "")
         if kind == "aggregate" or "aggregate_name" in entry:
             aggregates += 1
         elif entry.get("error_occurred") or entry.get("skipped"):
-            runs.leave_out("failed, or skipped", name)
+            runs.leave_out("failed, or skipped", title)
         else:
-            _add(runs, name, entry, process=str(path), started=started)
+            _add(runs, (name, title), entry, process=str(path), started=started)
     if aggregates:
         runs.note(f"aggregates are left out ({counted(aggregates, 'entry', 'entries')})")
     return runs.traces()
@@ -94,7 +97,28 @@ def _aggregates(names: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name, base in bases.items() if base in known or several[base] > 1)
 
 
-def _add(runs: Runs, name: str, entry: Mapping[str, Any], *, process: str, started: str) -> None:
+def _titles(names: Sequence[str], all_entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the benchmark of each entry: `sort`, and `sort #2` for another one of this name.
+
+    Instances have numbers in recent versions. A repetition that comes again is also of another benchmark.
+    """
+    seen: Counter[tuple[Any, ...]] = Counter()
+    instances = []
+    for name, entry in zip(names, all_entries, strict=True):
+        numbers = [plain_number(entry.get(key)) for key in ("family_index", "per_family_instance_index")]
+        repetition = plain_number(entry.get("repetition_index"))
+        key = (name, *numbers, repetition)
+        instances.append((name, *numbers, seen[key]))
+        if repetition is not None:  # aggregates have none, nor have tables and old versions
+            seen[key] += 1
+    known = list(dict.fromkeys(instances))
+    titles = dict(zip(known, numbered(str(instance[0]) for instance in known), strict=True))
+    return [titles[instance] for instance in instances]
+
+
+def _add(runs: Runs, names: tuple[str, str], entry: Mapping[str, Any], *, process: str, started: str) -> None:
+    """Add an entry as a run. `names`: Name of the benchmark in the file, and its title here."""
+    name, title = names
     unit = str(entry.get("time_unit", "ns"))
     totals = {
         WALL: seconds(plain_number(entry.get("real_time")), unit),
@@ -107,7 +131,7 @@ def _add(runs: Runs, name: str, entry: Mapping[str, Any], *, process: str, start
     family, *arguments = name.split("/")
     parameters = dict(argument.split(":", 1) for argument in arguments if ":" in argument)
     family = "/".join([family, *(argument for argument in arguments if ":" not in argument)])
-    runs.add(name, totals, process=process, started=started, family=family, parameters=parameters)
+    runs.add(title, totals, process=process, started=started, family=family, parameters=parameters)
 
 
 def _rows(text: str, path: Path) -> Iterator[dict[str, Any]]:

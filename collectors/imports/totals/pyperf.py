@@ -14,6 +14,7 @@ from typing import Any
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat
 from unperturbed.collectors.imports.totals.runs import (
+    NO_NUMBER,
     WALL,
     Runs,
     Total,
@@ -54,8 +55,10 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
         metric, unit = _TOTALS.get(str(each.get("unit", "second")), _TOTALS["integer"])
         for run in entries(benchmark.get("runs")):
             found = run.get("values")
-            numbers = map(plain_number, found if isinstance(found, list) else [])
+            numbers = [plain_number(value) for value in found] if isinstance(found, list) else []
             values = [value for value in numbers if value is not None]
+            for _ in range(len(numbers) - len(values)):
+                runs.leave_out(NO_NUMBER, name, what="value")
             if values:  # else it only calibrated
                 most = max(most, len(values))
                 started = str(mapping(run.get("metadata")).get("date", ""))

@@ -17,6 +17,7 @@ from typing import Any
 from unperturbed.collectors.data.trace import Trace
 from unperturbed.collectors.imports.format import ImportFormat, decode, refuse
 from unperturbed.collectors.imports.totals.runs import (
+    NO_NUMBER,
     SECONDS,
     WALL,
     Runs,
@@ -61,7 +62,7 @@ def _read(content: bytes, path: Path, options: Mapping[str, str]) -> list[Trace]
             rows.append((number, _row(line, columns, path, number)))
     if not rows:
         refuse(path, "the data file has no measurements: did ReBench end before its first run?")
-    _add_runs(runs, [row for _, row in rows], described, started)
+    _add_runs(runs, rows, described, started)
     return runs.traces()
 
 
@@ -74,21 +75,28 @@ def _row(line: str, columns: Sequence[str], path: Path, number: int) -> Mapping[
 
 def _add_runs(
     runs: Runs,
-    rows: Sequence[Mapping[str, str]],
+    rows: Sequence[tuple[int, Mapping[str, str]]],
     described: Mapping[tuple[str, int], Mapping[str, Any]],
     started: str,
 ) -> None:
-    several = [key for key in _KEYS if len({row.get(key, "") for row in rows}) > 1]
+    several = [key for key in _KEYS if len({row.get(key, "") for _, row in rows}) > 1]
     measured: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     parameters: dict[str, Mapping[str, str]] = {}
+    lines: dict[tuple[str, ...], int] = {}
     warm_ups = 0
-    for row in rows:
+    for number, row in rows:
         parts = ", ".join(row[key] for key in several if row.get(key))
         name = f"{row.get('benchmark', '')} ({parts})" if parts else row.get("benchmark", "")
         parameters.setdefault(name, {key: row[key] for key in several if row.get(key)})
+        place = row["invocation"], row["iteration"]
+        first = lines.setdefault((name, *place, row["criterion"]), number)
+        if first != number:
+            what = f"{row['criterion']} of {name}, invocation {place[0]}, iteration {place[1]}, is also in line {first}"
+            advice = "if the file has several executions of ReBench, make each a file of its own"
+            refuse(runs.path, f"{what}: {advice}", number)
         found, iteration = quantity(row["value"]), quantity(row["iteration"])
         if found is None:
-            runs.leave_out("the value is not a number", name)
+            runs.leave_out(NO_NUMBER, name, what="value")
         elif iteration is not None and iteration[0] <= _warm_up(row, described):
             warm_ups += 1
         else:

@@ -22,6 +22,12 @@ WALL, CPU = "time_s", "cpu_s"
 SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 """Units of time, each in seconds."""
 
+NO_TOTAL = "no total is a number"
+"""Why a run is left out."""
+
+NO_NUMBER = "the value is not a number"
+"""Why a value of a run is left out."""
+
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*([A-Za-zµ%]*)\s*")
 
 
@@ -42,7 +48,7 @@ class Runs:
     host: str = ""
     notes: list[str] = field(default_factory=list)
     _runs: list[tuple[Mapping[str, Total], dict[str, Any]]] = field(default_factory=list)
-    _left_out: dict[str, list[str]] = field(default_factory=dict)
+    _left_out: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(
         self,
@@ -63,14 +69,14 @@ class Runs:
         if any(name in known and known[name].value < 0 for name in (WALL, CPU)):
             self.leave_out("a time is below 0", benchmark)
         elif not known:
-            self.leave_out("no total is a number", benchmark)
+            self.leave_out(NO_TOTAL, benchmark)
         else:
             facts = {"benchmark": benchmark, "process": process, "started": started}
             self._runs.append((known, {**facts, "family": family or benchmark, "parameters": dict(parameters or {})}))
 
-    def leave_out(self, why: str, benchmark: str) -> None:
-        """Count a run that is left out, with the reason: `failed, or skipped`."""
-        self._left_out.setdefault(why, []).append(benchmark)
+    def leave_out(self, why: str, benchmark: str, *, what: str = "run") -> None:
+        """Count a run, or a `value` of a run, that is left out, with the reason: `failed, or skipped`."""
+        self._left_out.setdefault((what, why), []).append(benchmark)
 
     def note(self, text: str) -> None:
         """Add a note on the file, once."""
@@ -80,8 +86,8 @@ class Runs:
     def traces(self) -> list[Trace]:
         """Return the trace of each run; refuse a file without any."""
         left_out = [
-            f"the import leaves out {counted(len(names), 'run')}: {why} (first: {names[0]})"
-            for why, names in self._left_out.items()
+            f"the import leaves out {counted(len(names), what)}: {why} (first: {names[0]})"
+            for (what, why), names in self._left_out.items()
         ]
         if not self._runs:
             refuse(self.path, "; ".join(["no run of this file has totals", *left_out, *self.notes]))

@@ -44,6 +44,11 @@ def test_equal_totals_have_no_floor() -> None:
     assert found.runs == MINIMUM_RUNS
 
 
+def test_totals_too_wild_for_a_ratio_have_an_infinite_floor() -> None:
+    wild = replace(compared(np.random.default_rng(6), 10, 0.01), standard_error=400.0)
+    assert resolution_of_total(wild, 0.05, 1).smallest[0] == np.inf
+
+
 def _floor(runs: int = 8) -> tuple[NoiseFloor, Baseline, list[Trace]]:
     rng = np.random.default_rng(5)
     same = program(rng, correlation=equicorrelated(3, 0.5))

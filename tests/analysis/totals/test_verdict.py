@@ -12,7 +12,7 @@ import pytest
 from unperturbed.analysis.perturbation.verdict import overhead
 from unperturbed.analysis.totals import TotalChange, check_totals
 from unperturbed.analysis.totals.total_text import total_table, totals_sentence
-from unperturbed.analysis.totals.verdict import decide_totals
+from unperturbed.analysis.totals.verdict import combine_totals, decide_totals
 from unperturbed.collectors.data import Metric, Trace
 
 
@@ -79,6 +79,40 @@ def test_a_total_that_is_0_in_some_runs_has_no_ratio() -> None:
     assert some.interval == "–"
     none = _one([0, 0], [0, 0])
     assert (none.verdict, none.equal) == ("unperturbed", True)
+
+
+def _timed(before: Sequence[float], after: Sequence[float]) -> TotalChange:
+    (found,) = check_totals(_runs("a", time_s=before), _runs("b", time_s=after), ["time_s"])
+    return found
+
+
+def test_an_interval_from_minus_100_percent_is_judged_on_the_scale_of_logarithms() -> None:
+    wide = _timed([1e-12, 1.0, 1e12], [1e-12, 2.0, 1e12])
+    assert (wide.low, wide.verdict) == (-1, "undecided")
+    assert wide.high > 1e9
+    assert wide.smallest_visible > 1e9
+    assert totals_sentence("b", [wide], "a") == "b: time is undecided."
+
+
+def test_a_change_that_is_rounded_to_minus_100_percent() -> None:
+    gone = _timed([1.0, 1.1, 0.9], [1e-20, 1.1e-20, 0.9e-20])
+    assert (gone.change, gone.low, gone.high, gone.verdict) == (-1, -1, -1, "perturbed")
+    assert totals_sentence("b", [gone], "a") == "b has 100 % less time than a."
+    # Too few runs for a small p-value, yet with the interval at -100 %: the effect is taken from the totals.
+    (unsure,) = decide_totals([replace(gone, p=0.2, p_beyond=0.2)], alpha=0.05)
+    assert unsure.verdict == "undecided"
+    assert unsure.runs_to_decide is not None
+    (joint,) = combine_totals({"n1": [gone], "n2": [gone]}, alpha=0.05)
+    assert (joint.change, joint.verdict) == (-1, "perturbed")
+    assert math.isfinite(joint.p)
+
+
+def test_a_spread_that_no_relative_change_can_have_is_undecided() -> None:
+    wild = _timed([1e-300, 1.0, 1e300], [1e-300, 2.0, 1e300])
+    assert (wild.low, wild.high, wild.smallest_visible, wild.verdict) == (-1, math.inf, math.inf, "undecided")
+    assert wild.interval == "–"
+    (joint,) = combine_totals({"n1": [wild], "n2": [wild]}, alpha=0.05)
+    assert (joint.verdict, joint.note) == ("undecided", "")
 
 
 def test_times_have_a_tolerance_of_their_own_and_are_left_out_where_a_run_has_none() -> None:

@@ -192,7 +192,7 @@ def test_rebenchs_names_are_short_and_differ(tmp_path: Path) -> None:
         "a_b: perf.task-clock: 2ns",
         "a_b: memory: 4B",
         "a_b: a metric with a rather long na: 6events",
-        "a_b: a metric with a rather lon 2: 8events",
+        "a_b: a metric with a rather long 2: 8events",
         "a_b: iterations=1 runtime: 2500000.0us",
     ]
 

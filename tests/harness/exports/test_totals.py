@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.harness.phases_campaign import unperturbed
 from unperturbed.collectors.data import Metric, Trace
 from unperturbed.errors import DataError
 from unperturbed.harness.exports import export, title_of
-from unperturbed.harness.exports.content.runs import read_runs
+from unperturbed.harness.exports.content.runs import read_runs, single_run
 
 
 @pytest.fixture
@@ -222,3 +223,62 @@ def test_a_report_for_a_pipeline_is_written_beside_the_page_or_printed(campaign:
     refused = unperturbed(tmp_path, "report", campaign, "--format", "junit", "--open")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--format junit has no comparison and no page: leave out --compare and --open" in refused.stderr
+
+
+@pytest.fixture
+def taken_names() -> Trace:
+    """Return a run whose metrics have the names of columns, of the wall time, and of one another if they are cut."""
+    names = ["wall time", "latency", "time", "campaign", "wall time 2", *(f"{'a' * 64}{at}" for at in "12")]
+    facts = {"configuration": "base", "run": "0001", "campaign": "c", "wall_seconds": 2.5}
+    values = {name: [at] for at, name in enumerate(names, 1)}
+    return Trace.from_columns(
+        [Metric(name, "os") for name in names], values, begin_ns=[0], end_ns=[1], attributes=facts
+    )
+
+
+def test_pyperf_has_each_name_once(taken_names: Trace, tmp_path: Path) -> None:
+    export(taken_names, "trace", tmp_path / "a.json", name="pyperf")
+    suite = pyperf.BenchmarkSuite.load(str(tmp_path / "a.json"))
+    values = {one.get_name(): one.get_values() for one in suite}
+    assert len(values) == 8
+    assert [values[name] for name in ("wall time", "wall time 2", "wall time 2 2")] == [(2.5,), (1,), (5,)]
+
+
+def test_bencher_has_each_measure_once(taken_names: Trace, tmp_path: Path) -> None:
+    export(taken_names, "trace", tmp_path / "a.bmf.json")
+    measures = json.loads((tmp_path / "a.bmf.json").read_text())["c/base"]
+    values = {name: measure["value"] for name, measure in measures.items()}
+    assert len(values) == 8
+    assert (values["latency"], values["latency 2"], values["wall time"]) == (2.5e9, 2, 1)
+    assert (values["a" * 64], values[f"{'a' * 62} 2"]) == (6, 7)
+    assert max(map(len, values)) == 64
+
+
+def test_github_has_each_name_once(taken_names: Trace, tmp_path: Path) -> None:
+    export(taken_names, "trace", tmp_path / "a.benchmark.json")
+    items = json.loads((tmp_path / "a.benchmark.json").read_text())
+    values = {item["name"]: item["value"] for item in items}
+    assert len(values) == len(items) == 8
+    assert (values["base: wall time"], values["base: wall time 2"]) == (2.5, 1)
+
+
+def test_otava_has_each_column_once(taken_names: Trace, tmp_path: Path) -> None:
+    export(taken_names, "trace", tmp_path / "a.otava.csv")
+    (row,) = csv.DictReader((tmp_path / "a.otava.csv").read_text().splitlines())
+    assert len(row) == 11
+    assert (row["time"], row["campaign"], row["configuration"], row["wall time"]) == ("", "c", "base", "2.5")
+    numbered = ("wall time 2", "time 2", "campaign 2", "wall time 2 2")
+    assert [row[name] for name in numbered] == ["1.0", "3.0", "4.0", "5.0"]
+
+
+def test_trackers_name_a_metric_alike_in_each_configuration(tmp_path: Path) -> None:
+    runs = []
+    for configuration in ("base", "new"):
+        facts = {"configuration": configuration, "run": f"of {configuration}", "campaign": "c", "wall_seconds": 2.5}
+        one = Trace.from_columns(
+            [Metric("latency", "os")], {"latency": [3]}, begin_ns=[0], end_ns=[1], attributes=facts
+        )
+        runs.append(single_run(one, "c"))
+    export(replace(runs[0], runs=(*runs[0].runs, *runs[1].runs)), "campaign", tmp_path / "a.bmf.json")
+    found = json.loads((tmp_path / "a.bmf.json").read_text())
+    assert [list(measures) for measures in found.values()] == [["latency", "latency 2"]] * 2

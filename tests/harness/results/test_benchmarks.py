@@ -141,6 +141,14 @@ def test_totals_that_some_runs_lack_are_not_compared(tmp_path: Path) -> None:
     assert "memory of a: not compared, because some runs lack it, or have another unit." in verdicts.notes
 
 
+def test_sides_without_a_common_total_are_named_with_their_units(tmp_path: Path) -> None:
+    before = recorded(tmp_path, "a.json", pyperf({"sort": [[1.0], [1.1]]}))
+    after = recorded(tmp_path, "b.json", pyperf({"sort": [[4096.0], [4097.0]]}, unit="byte"))
+    wanted = r"sort: the baseline has time_s \[s\], and checked has memory \[B\]\)\. Give files"
+    with pytest.raises(DataError, match=wanted):
+        compare_benchmarks("made", before, [after])
+
+
 def test_several_checked_sides_are_families_of_their_own(tmp_path: Path) -> None:
     sides = [recorded(tmp_path, f"{at}.json", hyperfine({"a": times(1.0 + at / 10)})) for at in range(3)]
     verdicts = compare_benchmarks("made", sides[0], sides[1:])

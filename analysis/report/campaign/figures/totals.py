@@ -20,6 +20,7 @@ from unperturbed.analysis.pages.chart import (
 )
 from unperturbed.analysis.perturbation import VERDICT_SIGNS
 from unperturbed.analysis.report.campaign.figures import FigureBlock, ReportFigure, ReportView
+from unperturbed.analysis.totals.compare import effect_of
 from unperturbed.analysis.totals.total_text import name_of_total
 from unperturbed.common.wording import percent
 
@@ -106,8 +107,7 @@ def _scaled(value: float, change: TotalChange) -> float:
     unit = math.log1p(change.tolerance) or math.log1p(0.01)
     if math.isnan(value):
         return 0.0
-    log = math.log1p(value) if value > -1 else -math.inf
-    return max(-_FARTHEST, min(_FARTHEST, log / unit))
+    return max(-_FARTHEST, min(_FARTHEST, effect_of(value) / unit))
 
 
 def _block(view: ReportView) -> FigureBlock | Figure | None:

@@ -64,3 +64,12 @@ def test_failures_alone_are_refused(tmp_path: Path) -> None:
     file.write_text('{"commit_hash": "0a", "results": {"time_a": null}}')
     with pytest.raises(DataError, match=r"leaves out 1 run: failed, or skipped \(first: time_a\)"):
         read_traces(file)
+
+
+def test_samples_that_are_no_numbers_are_left_out_with_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(asv().replace(b"[0.25, 0.26, 0.24]", b'[NaN, 0.26, "fast"]'))
+    traces = [trace for trace in read_traces(file) if trace.attributes["benchmark"] == "suite.Sort.time_sort(10)"]
+    assert [trace.attributes["time_s"] for trace in traces] == [0.26]
+    note = "the import leaves out 2 runs: no total is a number (first: suite.Sort.time_sort(10))"
+    assert note in traces[0].attributes["notes"]

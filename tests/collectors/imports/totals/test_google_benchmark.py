@@ -81,3 +81,28 @@ def test_a_row_that_is_cut_off_is_named(tmp_path: Path) -> None:
     file.write_bytes(google_csv({"BM_Sort": [2e-6]}) + b'\n"BM_Sort",1000')
     with pytest.raises(DataError, match=r"a\.csv:11: this row has 2 fields, but the header names 11"):
         read_traces(file)
+
+
+def test_another_benchmark_of_the_same_name_has_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    found, other = (json.loads(google({"BM_Sort/size:8": each})) for each in ([2e-6, 3e-6], [4e-6, 5e-6]))
+    found["benchmarks"] += other["benchmarks"]
+    file.write_text(json.dumps(found))
+    traces = read_traces(file)
+    names = ["BM_Sort/size:8"] * 2 + ["BM_Sort/size:8 #2"] * 2
+    assert [trace.attributes["benchmark"] for trace in traces] == names
+    assert [trace.attributes["time_s"] for trace in traces] == pytest.approx([2e-6, 3e-6, 4e-6, 5e-6])
+    assert {(trace.attributes["family"], trace.attributes["parameters"]["size"]) for trace in traces} == {
+        ("BM_Sort", "8")
+    }
+
+
+def test_instances_with_numbers_are_told_apart_in_any_order(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    found = json.loads(google({"BM_Sort": [2e-6, 3e-6, 4e-6, 5e-6]}))
+    order = [(0, 0), (1, 1), (1, 0), (0, 1)]
+    for entry, (family, repetition) in zip(found["benchmarks"], order, strict=False):
+        entry |= {"family_index": family, "per_family_instance_index": 0, "repetition_index": repetition}
+    file.write_text(json.dumps(found))
+    names = ["BM_Sort", "BM_Sort #2", "BM_Sort #2", "BM_Sort"]
+    assert [trace.attributes["benchmark"] for trace in read_traces(file)] == names

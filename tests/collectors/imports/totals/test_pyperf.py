@@ -40,3 +40,11 @@ def test_what_pyperf_itself_writes_is_read(tmp_path: Path) -> None:
     ]
     library.BenchmarkSuite([library.Benchmark(runs)]).dump(str(tmp_path / "own.json.gz"))
     assert [trace.attributes["time_s"] for trace in read_traces(tmp_path / "own.json.gz")] == pytest.approx([0.6] * 3)
+
+
+def test_values_that_are_no_numbers_are_left_out_with_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(pyperf({"sort": [[0.5, 0.75], [1.0, 3.0]]}).replace(b"0.75", b"NaN").replace(b"3.0", b'"slow"'))
+    traces = read_traces(file)
+    assert [trace.attributes["time_s"] for trace in traces] == [0.5, 1.0]
+    assert "the import leaves out 2 values: the value is not a number (first: sort)" in traces[0].attributes["notes"]

@@ -52,3 +52,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     file.write_bytes(rebench({}))
     with pytest.raises(DataError, match="has no measurements"):
         read_traces(file)
+
+
+def test_a_value_that_is_no_number_is_left_out_with_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "a.data"
+    file.write_text(rebench({"Bounce": [[10, 20]]}).decode().replace("20.000000\tms\ttotal", "nan\tms\ttotal"))
+    (trace,) = read_traces(file)
+    assert trace.attributes["time_s"] == pytest.approx(0.01)
+    assert "the import leaves out 1 value: the value is not a number (first: Bounce)" in trace.attributes["notes"]
+
+
+def test_a_measurement_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.data"
+    file.write_bytes(rebench({"Bounce": [[10], [20]]}) * 2)
+    with pytest.raises(DataError, match=r"a\.data:19: GC of Bounce, invocation 1, iteration 1, is also in line 8"):
+        read_traces(file)
