@@ -190,7 +190,7 @@ def test_a_total_that_grows_in_every_run_points_to_state_between_runs():
     assert str(drift).startswith(f"{drift.label} changes from 74\u00a0% to 126\u00a0% of the mean, along a line")
     (said,) = Stability(10, (drift,), (), (), 10, "").sentences()
     assert "the program may keep state between runs, such as a file that grows" in said
-    assert "`working_folder: \"{scratch}\"` in a spec" in said
+    assert '`working_folder: "{scratch}"` in a spec' in said
     (falls,) = find_drift(columns(grown[::-1], 0), range(10), alpha=0.05)
     assert falls.grows_steadily
     order = rng.permutation(10)
