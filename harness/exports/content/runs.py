@@ -73,6 +73,7 @@ class ExportedRun:
     def totals(self) -> dict[str, int | float]:
         """Return the totals of the run's counters; gauges and formulas over intervals have no total."""
         totals: dict[str, int | float] = {}
+        left_out = self.trace.attributes.get("after_last", {}).get("counts", {})
         for name, metric in self.trace.metrics.items():
             if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]
@@ -82,6 +83,7 @@ class ExportedRun:
                     totals[name] = int(column.sum()) if abs(total) < _LARGE else sum(map(int, column))
                 else:
                     totals[name] = total
+                totals[name] += left_out.get(name, 0)
         return totals
 
 
