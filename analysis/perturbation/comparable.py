@@ -152,10 +152,15 @@ def _require_alike(reference: Trace, traces: Sequence[Trace], runs: Sequence[str
                         f"{what} {its or '(none)'}: measure the metric in the same way"
                     )
         if len(trace) < MINIMUM_INTERVALS:
+            also = sum(len(each) < MINIMUM_INTERVALS for each in traces) - 1
             raise DataError(
                 f"{run} has {counted(len(trace), 'interval')}, but at least {MINIMUM_INTERVALS} are needed: shorten "
-                f"the interval or lengthen the run; `unperturbed check CAMPAIGN --without {name_of_run}` checks the "
-                "other runs"
+                "the interval or lengthen the run; "
+                + (
+                    f"{counted(also, 'other run')} of {len(traces)} {'has' if also == 1 else 'have'} too few as well"
+                    if also
+                    else f"`unperturbed check CAMPAIGN --without {name_of_run}` checks the other runs"
+                )
             )
 
 

@@ -193,7 +193,14 @@ REFUSED = {
     ),
     "another interval": (lambda runs: [*runs[:5], changed(runs[5], attributes={"interval_ns": 5})], "interval .* is 5"),
     "another host": (lambda runs: [*runs[:5], changed(runs[5], attributes={"host": "other"})], "host is other"),
-    "few intervals": (lambda runs: [*runs[:5], changed(runs[5], length=29)], "run baseline-5 has 29 intervals"),
+    "few intervals": (
+        lambda runs: [*runs[:5], changed(runs[5], length=29)],
+        "run baseline-5 has 29 intervals.*`unperturbed check CAMPAIGN --without baseline-5` checks the other runs",
+    ),
+    "few intervals in several runs": (
+        lambda runs: [*runs[:3], *(changed(run, length=29) for run in runs[3:6])],
+        "run baseline-3 has 29 intervals.*; 2 other runs of 6 have too few as well",
+    ),
     "no intervals": (lambda runs: [*runs[:5], changed(runs[5], length=0)], "run baseline-5 has 0 intervals"),
     "other metrics": (
         lambda runs: [*runs[:5], changed(runs[5], metrics={"X": Metric("X", "os")}, columns={"X": runs[5]["H0"]})],
