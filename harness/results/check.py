@@ -282,7 +282,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
             findings.against_sham[item.name].append(pass_.baseline(name).inner(checked))
         _find_responses(pass_, item, both, ready, compare, findings)
         if item.name == ANCHOR:
-            findings.note(*_on_anchor(str(anchor), outer, both, against_sham=ready is not None))
+            findings.note(*_on_anchor(pass_, outer, both, against_sham=ready is not None))
             anchored = None if _is_no_reference(outer) else anchored
 
 
@@ -304,12 +304,14 @@ def _on_few_intervals(pass_: _Pass, compared: Sequence[str], on: Sequence[str] =
         )
 
 
-def _on_anchor(anchor: str, outer: Verdict, both: Sequence[Verdict], *, against_sham: bool) -> Iterator[str]:
+def _on_anchor(pass_: _Pass, outer: Verdict, both: Sequence[Verdict], *, against_sham: bool) -> Iterator[str]:
     """Yield notes on an anchor that perturbs the program: what subsets are compared with, and what may help."""
+    anchor = pass_.spec.analysis.anchor
     if _is_no_reference(outer):
+        where = "" if pass_.first else f" in pass {pass_.name}"
         yield (
-            f"The anchor {anchor!r} is perturbed between runs, so its runs are no reference: subsets are compared with "
-            "the baseline, and aligned without an anchor."
+            f"The anchor {anchor!r} is perturbed between runs{where}, so its runs are no reference: subsets are "
+            "compared with the baseline, and aligned without an anchor."
         )
     if combine_checks(ANCHOR, *both).verdict != "perturbed":
         return
