@@ -28,13 +28,14 @@ _STATE = (
 
 
 _REPEATABLE = (
-    "Simulated counts do not depend on the host's load, but on the size of the environment, which runs of one round "
-    "share: see whether other runs of this round differ too."
+    "Simulated counts do not depend on the host's load (mispredicted branches may, by about 1 %), but on the size of "
+    "the environment, which runs of one round share: see whether other runs of this round differ too."
 )
 _DRIFT = "Check what changed on the host during the campaign."
 _REPEATABLE_DRIFT = (
-    "Simulated counts do not depend on the host's load: check whether the program's input changes from run to run, "
-    "such as files, the clock or random numbers. A p near the level of the tests may be chance."
+    "Simulated counts do not depend on the host's load (mispredicted branches may, by about 1 %): check whether the "
+    "program's input changes from run to run, such as files, the clock or random numbers. A p near the level of the "
+    "tests may be chance."
 )
 
 

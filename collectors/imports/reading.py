@@ -284,7 +284,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
     elif not chosen.recognise(head):
         _refuse_others(path, head)
         if other := _format_of(head):
-            advice = f"use the import format {other.name}"
+            advice = f"use the format {other.name}"
             raise DataError(f"{path}:1: this is {other.title}, not {chosen.title}; {advice}")
     chosen.check_options(options)
     try:
@@ -295,7 +295,7 @@ def read_file(path: Path, chosen: ImportFormat | None, options: Mapping[str, str
         other = _format_of(head)
         if other is None or other is chosen or other.general:
             raise
-        raise DataError(f"{error}; the file is probably {other.title}: use the import format {other.name}") from None
+        raise DataError(f"{error}; the file is probably {other.title}: use the format {other.name}") from None
     _check_names(traces, path)
     digest = hashlib.sha256(packed).hexdigest()
     facts = {"file": str(path), "sha256": digest, "imported": chosen.title}

@@ -121,7 +121,7 @@ def check_runs(
     if not verdicts:
         findings.note(
             "Only the baseline was measured: there is no configuration to compare with it."
-            if any(trace.names("hardware", "simulated") for trace in every)
+            if spec.imported is not None or any(trace.names("hardware", "simulated") for trace in every)
             else "No hardware metric was measured, so perturbation cannot be detected."
         )
     findings.note(*recording_notes(every), *unequal_loads(spec, every), *warm_up.notes)

@@ -202,7 +202,7 @@ BAD = {
     ),
     "a table": (
         "time,a\n1,2\n2,3\n",
-        r"run.csv:1: this is a table \(CSV\), not perf stat -I output; use the import format csv",
+        r"run.csv:1: this is a table \(CSV\), not perf stat -I output; use the format csv",
     ),
     "a database": ("SQLite format 3\0", "run.csv:1: this is an SQLite database"),
     "JSON cut off": (

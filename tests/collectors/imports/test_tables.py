@@ -364,7 +364,7 @@ def test_a_format_of_another_distribution_is_asked_before_tables_and_named_if_th
 ) -> None:
     """`csv` recognises any table with a header."""
     path = write(tmp_path, LONG_FORM)
-    said = r"runs.csv:3: .*; the file is probably a long-form table: use the import format long$"
+    said = r"runs.csv:3: .*; the file is probably a long-form table: use the format long$"
     assert reading.import_formats()["csv"].recognise(LONG_FORM.encode())
     write_distribution(tmp_path, "unperturbed.imports", LONG, long="FORMAT")
     monkeypatch.syspath_prepend(str(tmp_path))
