@@ -14,11 +14,7 @@ from unperturbed.analysis.choice.clusters import Tree, join
 from unperturbed.analysis.choice.held_back import Prediction, Step, judge_choices
 from unperturbed.analysis.choice.moments import FloatArray, Moments, Scale, rescale
 from unperturbed.analysis.perturbation import MINIMUM_RUNS
-from unperturbed.analysis.perturbation.comparable import (
-    MINIMUM_INTERVALS,
-    few_interval_notes,
-    vary_in_few_intervals,
-)
+from unperturbed.analysis.perturbation.comparable import MINIMUM_INTERVALS, few_interval_notes, vary_in_few_intervals
 from unperturbed.common.frames import Framed
 from unperturbed.common.result import Result, plain
 from unperturbed.common.wording import counted, duration

@@ -24,7 +24,7 @@ from unperturbed.analysis.totals.compare import (
     smallest_visible,
 )
 from unperturbed.collectors.data import Trace
-from unperturbed.collectors.data.trace import SCALING
+from unperturbed.collectors.data.trace import SCALING, counts_after_last
 from unperturbed.common.wording import LEAST_RATIO, number, percent
 
 TIMES = ("time_s", "cpu_s")
@@ -355,7 +355,7 @@ def total_of(trace: Trace, metric: str) -> float | None:
         values, lengths = trace[metric].astype(np.float64), (trace.end_ns - trace.begin_ns).astype(np.float64)
         known = ~np.isnan(values)
         return float(np.average(values[known], weights=lengths[known])) if known.any() else None
-    total = float(trace[metric].sum()) + trace.attributes.get("after_last", {}).get("counts", {}).get(metric, 0)
+    total = float(trace[metric].sum()) + counts_after_last(trace).get(metric, 0)
     return _whole_run(trace, metric) if trace.metrics[metric].scaled and math.isnan(total) else total
 
 

@@ -425,6 +425,12 @@ def _complete(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     return column.to_numpy()
 
 
+def counts_after_last(trace: Trace) -> Mapping[str, float]:
+    """Return the counts of a last interval that an import left out, by metric: totals contain them."""
+    counts: Mapping[str, float] = trace.attributes.get("after_last", {}).get("counts", {})
+    return counts
+
+
 def require_traces(values: Iterable[object]) -> None:
     """Refuse values that are not traces."""
     for value in values:

@@ -24,11 +24,7 @@ from unperturbed.analysis.perturbation import (
     inner_by_bootstrap,
     overhead,
 )
-from unperturbed.analysis.perturbation.comparable import (
-    compared_pairs,
-    few_interval_notes,
-    vary_in_few_intervals,
-)
+from unperturbed.analysis.perturbation.comparable import compared_pairs, few_interval_notes, vary_in_few_intervals
 from unperturbed.analysis.perturbation.decide import with_origins
 from unperturbed.analysis.perturbation.rounds import find_partners, shared_variance
 from unperturbed.analysis.perturbation.verdict_text import baseline_table
@@ -283,7 +279,7 @@ def _check_pass(pass_: _Pass, findings: _Findings) -> None:
         _find_responses(pass_, item, both, ready, compare, findings)
         if item.name == ANCHOR:
             findings.note(*_on_anchor(pass_, outer, both, against_sham=ready is not None))
-            anchored = None if _is_no_reference(outer) else anchored
+            anchored = None if _is_perturbed_between_runs(outer) else anchored
 
 
 def _not_aligned_on(pass_: _Pass, on: Sequence[str]) -> Iterator[str]:
@@ -299,19 +295,19 @@ def _on_few_intervals(pass_: _Pass, compared: Sequence[str], on: Sequence[str] =
     yield from few_interval_notes(few, "rely on none" if few.keys() & compared else "none is compared")
     if on and few.keys() >= set(on):
         yield (
-            f"Runs are aligned on {listing(on)} alone, so outer ρ rests on these few intervals too: name another "
-            f"metric under {'`--align-on` of `unperturbed import`' if pass_.spec.imported else '`align_on`'}."
+            f"Runs are aligned on {listing(on)} alone, so outer ρ rests on the few intervals in which it varies: name "
+            f"another metric by {'`--align-on` of `unperturbed import`' if pass_.spec.imported else '`align_on`'}."
         )
 
 
 def _on_anchor(pass_: _Pass, outer: Verdict, both: Sequence[Verdict], *, against_sham: bool) -> Iterator[str]:
     """Yield notes on an anchor that perturbs the program: what subsets are compared with, and what may help."""
     anchor = pass_.spec.analysis.anchor
-    if _is_no_reference(outer):
+    if _is_perturbed_between_runs(outer):
         where = "" if pass_.first else f" in pass {pass_.name}"
         yield (
-            f"The anchor {anchor!r} is perturbed between runs{where}, so its runs are no reference: subsets are "
-            "compared with the baseline, and aligned without an anchor."
+            f"The anchor {anchor!r} is perturbed between runs{where}, so subsets are compared with the baseline, and "
+            "aligned without an anchor."
         )
     if combine_checks(ANCHOR, *both).verdict != "perturbed":
         return
@@ -324,8 +320,8 @@ def _on_anchor(pass_: _Pass, outer: Verdict, both: Sequence[Verdict], *, against
     )
 
 
-def _is_no_reference(outer: Verdict) -> bool:
-    """Return whether an anchor is perturbed between runs; the paper's rule calls nearly all runs perturbed."""
+def _is_perturbed_between_runs(outer: Verdict) -> bool:
+    """Return whether an anchor is, but not by the paper's rule, which calls nearly all runs perturbed."""
     return outer.verdict == "perturbed" and outer.method == "runs"
 
 

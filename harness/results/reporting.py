@@ -184,8 +184,8 @@ _METHOD = (
     "Within a run: Spearman's ρ of each pair over the run's intervals gives one value per run (paper, section 2.2).",
     "Across runs: each metric is correlated with the same metric of other runs after dynamic time warping. A run's "
     "value is the mean over the reference runs, or over 40 evenly chosen ones if there are more. Subsets are compared "
-    "with the anchor's runs and aligned through its milestones, unless the anchor is perturbed, which is compared with "
-    "the pure baseline (section 2.3).",
+    "with the anchor's runs and aligned through its milestones; the anchor is compared with the pure baseline, and so "
+    "are subsets if it is perturbed (section 2.3).",
     "Runs are compared on Fisher's scale, atanh ρ. Significance is Student's t with the pooled spread of both groups. "
     "The confidence interval is the wider of Student's and Welch's, with each bound at α, converted to ρ by Zou's "
     "method (2007).",

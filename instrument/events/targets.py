@@ -20,6 +20,8 @@ _GLOB = re.compile(r"[*?\[]")
 _VERBATIM = re.compile(r"(?:\boperator\W|\().*")
 """Parts of a name in which * and [] are mostly C++ syntax: an operator's name and parameter types."""
 
+_PARAMETERS_END = re.compile(r"\)(?:const|volatile|noexcept|&)*\Z")
+
 _LITERAL = re.compile(r"[\w$]+")
 _UNNAMED = re.compile(r"lambda(\d+|\W.*)?$")
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)$")
@@ -68,10 +70,10 @@ def name_matches(name: str, pattern: str) -> bool:
 @lru_cache(maxsize=65536)
 def without_parameters(name: str) -> str:
     """Return a function's name without its parameter types and what follows them; other names as they are."""
-    if not name.endswith((")", ")const", ")volatile", ")&", ")&&", ")noexcept")):
+    if (last := _PARAMETERS_END.search(name)) is None:
         return name
-    depth, end = 0, name.rindex(")")
-    for at in range(end, -1, -1):
+    depth = 0
+    for at in range(last.start(), -1, -1):
         depth += (name[at] == ")") - (name[at] == "(")
         if depth == 0:
             break

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unperturbed.collectors.data import Metric, Trace
+from unperturbed.collectors.data.trace import counts_after_last
 from unperturbed.common.wording import did_you_mean, listing
 from unperturbed.errors import SpecError
 from unperturbed.harness.campaign.manifest import Manifest, RunState
@@ -73,7 +74,7 @@ class ExportedRun:
     def totals(self) -> dict[str, int | float]:
         """Return the totals of the run's counters; gauges and formulas over intervals have no total."""
         totals: dict[str, int | float] = {}
-        left_out = self.trace.attributes.get("after_last", {}).get("counts", {})
+        left_out = counts_after_last(self.trace)
         for name, metric in self.trace.metrics.items():
             if metric.semantics == "counter" and metric.kind != "derived":
                 column = self.trace[name]

@@ -148,8 +148,8 @@ class SearchRuns(ABC):
             made = references[pass_name] = Reference(ready, None if anchor is None else through, on, anchor)
             if made.anchor_perturbs:
                 self.against[
-                    f"The anchor {anchor!r} is perturbed between runs, so its runs are no reference: subsets are "
-                    f"compared with {pure}, and aligned without an anchor."
+                    f"The anchor {anchor!r} is perturbed between runs, so subsets are compared with {pure}, and "
+                    "aligned without an anchor."
                 ] = None
         return references
 

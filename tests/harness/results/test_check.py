@@ -94,7 +94,7 @@ def test_a_metric_that_varies_in_few_intervals_is_named(
 def test_runs_that_are_aligned_on_few_intervals_have_a_note(tmp_path: Path) -> None:
     settings = {"measure__hardware": list(METRICS), "measure__derived": {}}
     spec = load_spec(write_spec(tmp_path, analysis__align_on=list(METRICS[:1]), **settings))
-    note = "Runs are aligned on PAPI_L1_DCM alone, so outer ρ rests on these few intervals too: name another metric "
+    note = "Runs are aligned on PAPI_L1_DCM alone, so outer ρ rests on the few intervals in which it varies: name "
     assert [each.startswith(note) for each in check_runs(spec, {"main": _runs(METRICS, ends=(0,))}).notes].count(True)
     four = check_runs(spec, {"main": _runs(METRICS, 4, ends=(0,))}).notes
     assert any(each.endswith("rests on these few, so rely on none.") for each in four)
@@ -131,7 +131,7 @@ def test_subsets_are_compared_with_the_baseline_if_the_anchor_is_perturbed(tmp_p
     (steps,) = (verdict for verdict in found.verdicts if verdict.configuration == "steps")
     outer = {change.against for change in steps.changes if change.check == "outer"}
     assert outer == {"baseline" if perturbs else "anchor"}
-    assert any("so its runs are no reference: subsets are compared with" in note for note in found.notes) is perturbs
+    assert any("so subsets are compared with the baseline" in note for note in found.notes) is perturbs
     assert any("`sham: true` shows which; if it is the counting" in note for note in found.notes) is perturbs
     literal = check_runs(spec, {"main": traces}, CheckOptions(method="paper"))
     (steps,) = (verdict for verdict in literal.verdicts if verdict.configuration == "steps")

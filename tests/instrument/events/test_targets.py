@@ -32,6 +32,8 @@ from unperturbed.instrument.events.targets import (
         ("app::Walker::visit(void (*)(int)) const", "app::*::visit", True),
         ("app::Less::operator()", "app::*::operator()", True),
         ("app::Less::operator()(int, int) const", "app::Less*", True),
+        ("app::Text::view(pugi::xml_node) const &", "app::*::xml_*", False),
+        ("app::Text::view(pugi::xml_node) const &", "app::*::view", True),
         ("f(int)::lambda1", "*lambda1", True),
     ],
 )
