@@ -348,23 +348,19 @@ class Baseline:
             outlier widens every interval; if you leave a run out, report it.
         """
         counted = [name for name in self.metrics if self.traces[0].metrics[name].kind != "derived"]
-        gauges = [self.traces[0].metrics[name].semantics == "gauge" for name in counted]
+        totals: dict[str, list[float]] = {}
+        for name in counted:
+            is_gauge = self.traces[0].metrics[name].semantics == "gauge"
+            columns = [trace[name] for trace in whole or self.traces]
+            label = f"the {'mean' if is_gauge else 'total'} of {name}"
+            totals[label] = [float(column.mean() if is_gauge else column.sum()) for column in columns]
         found = assess_stability(
             self.runs,
             [float(trace.attributes.get("order", at)) for at, trace in enumerate(self.traces)],
             self.pairs,
             self.correlations,
-            [f"the {'mean' if gauge else 'total'} of {name}" for name, gauge in zip(counted, gauges, strict=True)],
-            np.array(
-                [
-                    [
-                        trace[name].mean() if gauge else trace[name].sum()
-                        for name, gauge in zip(counted, gauges, strict=True)
-                    ]
-                    for trace in whole or self.traces
-                ],
-                np.float64,
-            ),
+            list(totals),
+            np.array(list(totals.values()), np.float64).reshape(len(totals), len(self.traces)).T,
             disturbed or {},
             alpha=self.alpha,
             tolerance=self.tolerance,

@@ -281,7 +281,7 @@ def find_outliers(columns: RunStatistics, runs: Sequence[str], *, alpha: float) 
     """
     values = columns.values
     k = len(values)
-    if k < 4:
+    if k < 4 or not values.size:
         return ()
     others = (values.sum(axis=0) - values) / (k - 1)
     distance = values - others

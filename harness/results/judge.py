@@ -103,12 +103,9 @@ def judge(
         content = content_of(spec, verdicts, manifest)
         verdicts = replace(verdicts, notes=(*verdicts.notes, *extension_notes(manifest)))
         extensions = len(manifest.fact("extended") or ())
-        native = manifest.fact("native") or dict.fromkeys(
-            ("seconds", "user_s", "system_s"), 0.0
-        )  # not of imported runs
-        totals = software_totals(
-            spec, verdicts.traces, cpu_seconds=native["user_s"] + native["system_s"] or native["seconds"]
-        )
+        native = manifest.fact("native") or {"seconds": 0.0, "user_s": 0.0, "system_s": 0.0}  # not of imported runs
+        cpu_seconds = native["user_s"] + native["system_s"] or native["seconds"]
+        totals = software_totals(spec, verdicts.traces, cpu_seconds=cpu_seconds)
     unwritten = ""
     if write and method == "runs":
         try:

@@ -155,6 +155,13 @@ def test_a_metric_that_varies_in_few_intervals_is_not_compared_beside_others(bas
     assert alone.metrics == ("H1",)
 
 
+def test_a_derived_metric_alone_has_neither_pair_nor_total(baseline_runs):
+    ratio = Metric("IPC", "derived", components=("simulation:H0",))
+    runs = [changed(run, metrics={"IPC": ratio}, columns={"IPC": run["H0"] / 7}) for run in baseline_runs]
+    stability = Baseline(runs, metrics=["IPC"]).stability()
+    assert (stability.runs, stability.drift, stability.outliers) == (len(runs), (), ())
+
+
 def test_a_metric_that_stops_varying_is_named_and_prevents_unperturbed(program, baseline_runs):
     rng = np.random.default_rng(6)
     checked = simulate.runs(program, rng, 3)
